@@ -1,0 +1,128 @@
+"""What the rest of the program knows of an engine and of a model: protocols and plain records, free of torch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from sinkchat.engine.events import CacheState, Event, Heads, Policy, Positions
+
+
+@dataclass(frozen=True, slots=True)
+class ModelFacts:
+    """A loaded model, in words and figures."""
+
+    name: str
+    """As the person named it: a hub name, a folder, or the small model's."""
+    revision: str | None
+    """Commit of a hub snapshot, or sha256 of the small model's file; None for a plain folder."""
+    family: str
+    """The config's `model_type`."""
+    layers: int
+    heads: int
+    """Query heads per layer."""
+    kv_heads: int
+    trained_length: int
+    """Positions that the model was trained for."""
+    quant: str
+    """In force: `none`, `nf4` or `int8`."""
+    dtype: str
+    """`float32`, `bfloat16` or `float16`."""
+    device: str
+    weight_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Sampling:
+    """How a token is drawn from the logits. `temperature` 0 is greedy; a None, 0 or 1 that means "off" is off."""
+
+    temperature: float = 0.8
+    top_p: float | None = None
+    top_k: int | None = None
+    min_p: float | None = 0.05
+    repetition_penalty: float | None = 1.15
+    repetition_window: int = 128
+    """The penalty looks at that many latest tokens."""
+    seed: int | None = None
+    """Seeds the generator once, when the engine is made or the sampling is set."""
+
+
+class Engine(Protocol):
+    """Token ids in, events out. One sequence, one thread; only `cancel` may be called from another.
+
+    Every generator must be run to its end or closed; after that the cache is consistent, whatever happened:
+    `state().position` tokens of the sequence are in it or were evicted from it.
+    A method that cannot do what is asked raises `CacheError` before anything changed.
+    """
+
+    facts: ModelFacts
+
+    def state(self) -> CacheState: ...
+
+    def prefill(self, ids: Sequence[int]) -> Iterator[Event]:
+        """Feed a prompt in chunks: `ChunkRead` and `Evicted` as they happen, then `Prefilled`; or, when cancelled
+        between chunks or failed, `Finished` with the number of tokens that were read."""
+        ...
+
+    def generate(self, max_tokens: int, *, ignore_stops: bool = False) -> Iterator[Event]:
+        """Sample and feed tokens until a stop token, `max_tokens` or a cancel: `Token`, `Evicted`, ..., `Finished`.
+
+        Everything that was sent as `Token` is fed when `Finished` comes. `max_tokens` 0 means no cap.
+        """
+        ...
+
+    def change(
+        self,
+        *,
+        policy: Policy | None = None,
+        positions: Positions | None = None,
+        sinks: int | None = None,
+        window: int | None = None,
+    ) -> Iterator[Event]:
+        """Switch live, one thing at a time or several: `Evicted`, `Readmitted`, `Rebuilding`, then `CacheChanged`."""
+        ...
+
+    def rebuild(self) -> Iterator[Event]:
+        """Run the sinks and the newest tokens through the model again."""
+        ...
+
+    def clear(self) -> Iterator[Event]:
+        """Forget the sequence: position 0, no entries, counters at 0."""
+        ...
+
+    def resample(self, sampling: Sampling) -> None:
+        """Draw the following tokens in this way."""
+        ...
+
+    def share_heads(self) -> Heads | None:
+        """The latest query's sink share, `[layers][heads]`; None where nothing is meant."""
+        ...
+
+    def cancel(self) -> None:
+        """Ask the running generator to stop at the next token or chunk. Thread-safe; forgotten when none runs."""
+        ...
+
+
+class Template(Protocol):
+    """How this model's turns are written, as token ids. A conversation is appended to, never rendered again."""
+
+    plain: bool
+    """True when the model has no chat template: the text is continued as it is, and all frames are empty."""
+
+    def opening(self, system: str | None) -> tuple[tuple[int, ...], int]:
+        """Ids from the start of a sequence up to the first text of the person, and how many of them, from the
+        first, belong to the system prompt (what `--pin-system` keeps)."""
+        ...
+
+    def between(self) -> tuple[int, ...]:
+        """Ids that close the model's reply and open the person's next turn."""
+        ...
+
+    def ask(self) -> tuple[int, ...]:
+        """Ids that close the person's turn and open the model's reply."""
+        ...
+
+    def encode(self, text: str) -> tuple[int, ...]:
+        """A person's or file's text; a special token spelled out in it stays text."""
+        ...
