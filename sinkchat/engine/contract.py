@@ -1,51 +1,14 @@
-"""What the rest of the program knows of an engine and of a model: protocols and plain records, free of torch."""
+"""What the rest of the program knows of an engine and of a chat template: protocols, free of torch."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Protocol
 
-from sinkchat.engine.events import CacheState, Event, Heads, Policy, Positions
-
-
-@dataclass(frozen=True, slots=True)
-class ModelFacts:
-    """A loaded model, in words and figures."""
-
-    name: str
-    """As the person named it: a hub name, a folder, or the small model's."""
-    revision: str | None
-    """Commit of a hub snapshot, or sha256 of the small model's file; None for a plain folder."""
-    family: str
-    """The config's `model_type`."""
-    layers: int
-    heads: int
-    """Query heads per layer."""
-    kv_heads: int
-    trained_length: int
-    """Positions that the model was trained for."""
-    quant: str
-    """In force: `none`, `nf4` or `int8`."""
-    dtype: str
-    """`float32`, `bfloat16` or `float16`."""
-    device: str
-    weight_bytes: int
-
-
-@dataclass(frozen=True, slots=True)
-class Sampling:
-    """How a token is drawn from the logits. `temperature` 0 is greedy; a None, 0 or 1 that means "off" is off."""
-
-    temperature: float = 0.8
-    top_p: float | None = None
-    top_k: int | None = None
-    min_p: float | None = 0.05
-    repetition_penalty: float | None = 1.15
-    repetition_window: int = 128
-    """The penalty looks at that many latest tokens."""
-    seed: int | None = None
-    """Seeds the generator once, when the engine is made or the sampling is set."""
+from sinkchat.cache.policy import Policy, Positions
+from sinkchat.engine.events import CacheState, Event, Heads
+from sinkchat.models.facts import ModelFacts
+from sinkchat.models.sampling import Sampling
 
 
 class Engine(Protocol):

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-Policy = Literal["sinks", "window", "full"]
-Positions = Literal["cache", "absolute"]
+from sinkchat.cache.policy import Policy, Positions
+
 Reason = Literal["stop", "length", "cancelled", "error"]
 
 Heads = Sequence[Sequence[float]]
