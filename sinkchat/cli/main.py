@@ -1,2 +1,85 @@
-def main() -> int:
-    return 0
+"""`sinkchat`: reads the command line and hands over to one command. Only the chosen command is imported."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from sinkchat.cli.arguments import parse
+from sinkchat.cli.terminal import abandon_stdout, complain, encodable, is_terminal
+from sinkchat.errors import SinkchatError
+from sinkchat.settings import TABLE, Resolved, resolve
+
+DONE, FAILED, INTERRUPTED = 0, 1, 130
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run a command; returns the exit code: 0 done, 1 failed, 2 wrong use or input, 130 interrupted."""
+    encodable(sys.stdout)
+    try:
+        code = _run(parse(sys.argv[1:] if argv is None else argv))
+        if sys.stdout is not None:
+            sys.stdout.flush()
+        return code
+    except SinkchatError as error:
+        complain(str(error))
+        return error.exit_code
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except BrokenPipeError:
+        # Whoever read our output has seen enough, as `head` does: nothing failed.
+        abandon_stdout()
+        return DONE
+    except Exception as error:  # noqa: BLE001 -- the last place: the log gets the traceback, the person a sentence
+        from sinkchat.cli.log import record_failure
+
+        complain(record_failure(error))
+        abandon_stdout()
+        return FAILED
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    if arguments.command == "export":
+        from sinkchat.cli import export
+
+        return export.run(arguments.words, arguments.format, force=arguments.force)
+    if arguments.command == "sessions":
+        from sinkchat.cli import sessions
+
+        return sessions.run()
+    resolved = _resolved(arguments)
+    if arguments.command == "config":
+        from sinkchat.cli import config
+
+        return config.run(arguments.action, resolved)
+    if arguments.command == "ask":
+        from sinkchat.cli import ask
+
+        return ask.run(
+            ask.Question(arguments.words, arguments.prompt_file, arguments.json, arguments.ignore_eos),
+            resolved.settings,
+        )
+    return _chat_or_ask(resolved)
+
+
+def _resolved(arguments: argparse.Namespace) -> Resolved:
+    flags = {setting.field: getattr(arguments, setting.field) for setting in TABLE}
+    return resolve(flags, os.environ, Path(arguments.config) if arguments.config is not None else None)
+
+
+def _chat_or_ask(resolved: Resolved) -> int:
+    """A screen needs a terminal on both sides; a pipe on either is a question."""
+    if is_terminal(sys.stdin) and is_terminal(sys.stdout):
+        from sinkchat.cli import chat
+
+        return chat.run(resolved.settings)
+    from sinkchat.cli import ask
+
+    return ask.run(ask.Question(), resolved.settings)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,150 @@
+"""The command line's grammar: commands, and one flag for each setting, made from the table of settings."""
+
+from __future__ import annotations
+
+import argparse
+import re
+from collections.abc import Sequence
+from typing import NoReturn
+
+from sinkchat.errors import UsageError
+from sinkchat.settings import TABLE, Setting, did_you_mean
+
+COMMANDS = ("ask", "export", "sessions", "config")
+
+_ABOUT = "Chat for as long as you like with a model whose KV cache is bounded and keeps attention sinks."
+_AFTER = """\
+without a command: a chat on the screen; when standard input is not a terminal, like `ask` with it as the prompt.
+Each setting is also a key of config.toml and an environment variable (SINKCHAT_WINDOW for --window): a flag wins
+over the environment, the environment over the file. `sinkchat config show` prints what is in force, and why."""
+
+
+def parse(argv: Sequence[str]) -> argparse.Namespace:
+    """The arguments, with `command`, `config` and one attribute for each setting; None where a flag was not given.
+
+    Raises `UsageError` for anything that is not understood, `SystemExit` after `--help` and `--version`.
+    """
+    _refuse_unknown(argv, _known_flags())
+    parsed, rest = _parser().parse_known_args(argv)
+    for word in rest:
+        # argparse gives up on words that follow a flag which follows words: they belong together all the same.
+        if word.startswith("-") or not hasattr(parsed, "words"):
+            command = " ".join(("sinkchat", *([parsed.command] if parsed.command else [])))
+            raise UsageError(f"`{command}` does not take {word}; see {command} --help.")
+        parsed.words.append(word)
+    for name in ("config", *(setting.field for setting in TABLE)):
+        setattr(parsed, name, getattr(parsed, name, None))
+    return parsed
+
+
+def _refuse_unknown(argv: Sequence[str], known: Sequence[str]) -> None:
+    """A misspelt flag is told before argparse can take its value for a command."""
+    for word in argv:
+        if word == "--":
+            return
+        flag = word.partition("=")[0]
+        if flag.startswith("--") and flag not in known:
+            raise UsageError(f"There is no flag {flag}; {did_you_mean(flag, known)}")
+
+
+class _Parser(argparse.ArgumentParser):
+    """An argument parser that raises instead of printing a usage and leaving the process."""
+
+    def error(self, message: str) -> NoReturn:
+        wrong = re.search(r"argument COMMAND: invalid choice: '(.*?)' \(choose from", message)
+        if wrong:
+            known = f"a question is asked with `sinkchat ask`, and the other commands are {', '.join(COMMANDS[1:])}."
+            raise UsageError(f"There is no command {wrong[1]!r}; {known}")
+        sentence = re.sub(r"^argument (-\S+?)(/-\S+)*: ", r"\1: ", message)
+        raise UsageError(f"{sentence[0].upper() + sentence[1:]}; see {self.prog} --help.")
+
+
+def _parser() -> argparse.ArgumentParser:
+    # Flags may stand before or after the command. A suppressed default keeps the second parser that sees a flag
+    # from taking back what the first one read.
+    common = _Parser(add_help=False, argument_default=argparse.SUPPRESS)
+    group = common.add_argument_group("settings")
+    group.add_argument("--config", metavar="FILE", help="Read this configuration file instead of the usual one.")
+    for setting in TABLE:
+        _add(group, setting)
+    parser = _Parser(
+        "sinkchat",
+        description=_ABOUT,
+        epilog=_AFTER,
+        parents=[common],
+        allow_abbrev=False,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--version", action=_Version)
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND", parser_class=_Parser)
+    _add_ask(commands, common)
+    _add_export(commands)
+    commands.add_parser("sessions", help="list the saved sessions", allow_abbrev=False)
+    config = commands.add_parser("config", help="where settings come from", parents=[common], allow_abbrev=False)
+    config.add_argument(
+        "action",
+        choices=("path", "show", "example"),
+        help="path: the configuration file's; show: every setting in force; example: a file that explains them all",
+    )
+    return parser
+
+
+def _add(group: argparse._ArgumentGroup, setting: Setting) -> None:
+    sentence = setting.help.replace("%", "%%")
+    if setting.kind == "switch":
+        group.add_argument(setting.flag, action=argparse.BooleanOptionalAction, help=sentence)
+        return
+    if setting.default is not None:
+        sentence += f" (default: {setting.default})"
+    # Values stay texts here: the table of settings checks them, in the same words as in a file.
+    metavar = "{" + ",".join(setting.choices) + "}" if setting.choices else _METAVARS[setting.kind]
+    group.add_argument(setting.flag, metavar=metavar, help=sentence)
+
+
+_METAVARS = {"text": "TEXT", "place": "NAME", "path": "FILE", "whole": "N", "real": "X"}
+
+
+def _add_ask(commands: argparse._SubParsersAction[_Parser], common: _Parser) -> None:
+    ask = commands.add_parser(
+        "ask",
+        help="print one reply as plain text, or as JSON lines",
+        description="Print one reply. Text on standard input is the prompt, or is added to it.",
+        parents=[common],
+        allow_abbrev=False,
+    )
+    ask.add_argument("words", nargs="*", metavar="PROMPT", help="the prompt")
+    ask.add_argument("--prompt-file", metavar="FILE", help="read the prompt from a file of any length; - is stdin")
+    ask.add_argument("--json", action="store_true", help="print one JSON object a line")
+    ask.add_argument("--ignore-eos", action="store_true", help="go on past the end of the model's turn")
+
+
+def _add_export(commands: argparse._SubParsersAction[_Parser]) -> None:
+    export = commands.add_parser(
+        "export",
+        help="write a saved session to a file",
+        description="Write a saved session to a file: the latest one, unless another is named.",
+        usage="sinkchat export [SESSION] [FILE] [--format {md,json,txt}] [--force]",
+        allow_abbrev=False,
+    )
+    export.add_argument("words", nargs="*", metavar="SESSION FILE", help="a session's id; the file, - for stdout")
+    export.add_argument("--format", choices=("md", "json", "txt"), help="default: what FILE ends in, else md")
+    export.add_argument("--force", action="store_true", help="replace FILE if it exists")
+
+
+class _Version(argparse.Action):
+    """Looks the version up only when it is asked for."""
+
+    def __init__(self, option_strings: Sequence[str], dest: str) -> None:
+        super().__init__(option_strings, argparse.SUPPRESS, nargs=0, help="print the version")
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> NoReturn:
+        from importlib.metadata import version
+
+        print("sinkchat", version("sinkchat"))
+        parser.exit()
+
+
+def _known_flags() -> list[str]:
+    own = ["--help", "--version", "--config", "--prompt-file", "--json", "--ignore-eos", "--format", "--force"]
+    switches = [f"--no-{setting.flag[2:]}" for setting in TABLE if setting.kind == "switch"]
+    return [*own, *(setting.flag for setting in TABLE), *switches]

@@ -1,0 +1,103 @@
+"""`sinkchat ask`: one prompt, one reply on standard output, and everything else on standard error."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from sinkchat.cli.interrupt import Interrupt
+from sinkchat.cli.opening import open_session
+from sinkchat.cli.prompt import gather
+from sinkchat.cli.reply import JsonReply, PlainReply, Reply
+from sinkchat.cli.terminal import ProgressLine, complain
+from sinkchat.engine.events import CacheState, ChunkRead, Event, Finished, Prefilled, Token
+from sinkchat.models.progress import Progress, ProgressSink
+from sinkchat.settings import Settings
+
+if TYPE_CHECKING:
+    from sinkchat.chat.session import ChatSession
+
+Opening = Callable[[Settings, ProgressSink], "ChatSession"]
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What is asked, and how the reply is wanted."""
+
+    words: Sequence[str] = ()
+    prompt_file: str | None = None
+    json: bool = False
+    ignore_eos: bool = False
+
+
+def run(question: Question, settings: Settings, opening: Opening = open_session) -> int:
+    """Print the reply as it comes; returns the exit code: 130 when it was interrupted, 1 when the engine failed.
+
+    The prompt is read first, so that a wrong one is told before a model is loaded.
+    """
+    prompt = gather(question.words, question.prompt_file)
+    with Interrupt() as interrupt:
+        line = ProgressLine()
+        try:
+            session = opening(settings, line.show)
+        finally:
+            line.clear()
+        with contextlib.closing(session):
+            interrupt.patient = True
+            ended = _print(session, prompt, question, interrupt, line)
+    return _tell(ended)
+
+
+def _print(
+    session: ChatSession, prompt: str, question: Question, interrupt: Interrupt, line: ProgressLine
+) -> Finished:
+    """Run the turn to its end, whatever happens: only a finished turn leaves the journal whole."""
+    reply: Reply = JsonReply() if question.json else PlainReply()
+    ended: Finished | None = None
+    with contextlib.closing(session.say(prompt, ignore_stops=question.ignore_eos)) as events:
+        try:
+            for event in events:
+                if interrupt.asked:
+                    session.cancel()
+                _show_progress(event, line)
+                reply.show(event)
+                if isinstance(event, Finished):
+                    ended = event
+        except (BrokenPipeError, KeyboardInterrupt):
+            raise
+        except Exception as error:
+            line.clear()
+            reply.fail(str(error), session.state())
+            raise
+    if ended is None:
+        raise RuntimeError("the engine ended without saying why")
+    return ended
+
+
+def _show_progress(event: Event, line: ProgressLine) -> None:
+    if isinstance(event, ChunkRead):
+        line.show(Progress("reading the prompt", event.done, event.total, "tokens"))
+    elif isinstance(event, (Prefilled, Token, Finished)):
+        line.clear()
+
+
+def _tell(ended: Finished) -> int:
+    """Say on stderr what the reply itself does not show; returns the exit code."""
+    if ended.reason == "error":
+        complain(ended.error or "the model failed without saying why.")
+        return 1
+    if said := _unseen(ended.cache):
+        complain(said)
+    return 130 if ended.reason == "cancelled" else 0
+
+
+def _unseen(cache: CacheState) -> str:
+    gone = cache.evicted_total - cache.readmitted_total
+    if not gone:
+        return ""
+    return (
+        f"the window holds {cache.kv_entries} of the {cache.position} tokens; "
+        f"{gone} were evicted, and the model no longer sees them."
+    )

@@ -1,0 +1,85 @@
+"""A reply on standard output: as plain text, or as one JSON object a line."""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+from typing import Protocol
+
+from sinkchat.chat.printable import visible
+from sinkchat.engine.events import CacheState, Event, Finished, Prefilled, Token
+
+
+class Reply(Protocol):
+    """Prints a reply's events as they come, each at once."""
+
+    def show(self, event: Event) -> None: ...
+
+    def fail(self, reason: str, cache: CacheState) -> None:
+        """The reply broke off: no `Finished` came, and none will."""
+        ...
+
+
+class PlainReply:
+    """The reply's text, nothing else; control characters as visible symbols."""
+
+    def show(self, event: Event) -> None:
+        if isinstance(event, Token) and event.text:
+            _write(visible(event.text))
+        elif isinstance(event, Finished):
+            _write("\n")
+
+    def fail(self, reason: str, cache: CacheState) -> None:
+        _write("\n")
+
+
+class JsonReply:
+    """`prefilled`, a `token` for each token, `finished`: one ASCII JSON object a line."""
+
+    def __init__(self) -> None:
+        self._tokens = 0
+
+    def show(self, event: Event) -> None:
+        if isinstance(event, Prefilled):
+            cache = event.cache
+            _line("prefilled", tokens=event.tokens, position=cache.position, **_held(cache), loss=event.loss)
+        elif isinstance(event, Token):
+            self._tokens += 1
+            _line(
+                "token",
+                id=event.id,
+                text=event.text,
+                position=event.cache.position,
+                loss=event.loss,
+                **_held(event.cache),
+                sink_share=event.sink_share,
+            )
+        elif isinstance(event, Finished):
+            self._finished(event.reason, event.tokens, event.tokens_per_second, event.cache, event.error)
+
+    def fail(self, reason: str, cache: CacheState) -> None:
+        self._finished("error", self._tokens, None, cache, reason)
+
+    def _finished(self, reason: str, tokens: int, rate: float | None, cache: CacheState, error: str | None) -> None:
+        failed = {} if error is None else {"error": error}
+        held = {"kv_entries": cache.kv_entries, "kv_bytes": cache.kv_bytes, "evicted_total": cache.evicted_total}
+        _line("finished", reason=reason, tokens=tokens, tokens_per_second=rate, **held, **failed)
+
+
+def _held(cache: CacheState) -> dict[str, object]:
+    return {"kv_entries": cache.kv_entries, "evicted_total": cache.evicted_total}
+
+
+def _line(event: str, **fields: object) -> None:
+    # A number that is none (NaN, infinity) has no form in JSON: it is null.
+    clean = {
+        name: None if isinstance(value, float) and not math.isfinite(value) else value
+        for name, value in fields.items()
+    }
+    _write(json.dumps({"event": event, **clean}, ensure_ascii=True, allow_nan=False) + "\n")
+
+
+def _write(text: str) -> None:
+    sys.stdout.write(text)
+    sys.stdout.flush()

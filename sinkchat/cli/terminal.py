@@ -1,0 +1,84 @@
+"""What the command line knows of the terminal: whether there is one, and a line of progress on it."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import sys
+import time
+from typing import TextIO
+
+from sinkchat.models.progress import Progress
+
+
+def is_terminal(stream: TextIO | None) -> bool:
+    """Whether the stream exists, is open, and is a terminal."""
+    try:
+        return stream is not None and stream.isatty()
+    except ValueError:
+        return False
+
+
+def complain(message: str) -> None:
+    """Say one sentence on stderr. What a file or a model wrote in it reaches the terminal as visible symbols."""
+    from sinkchat.chat.printable import visible
+
+    # There may be no stderr, or nobody who reads it: then there is nobody to tell.
+    with contextlib.suppress(OSError, ValueError, AttributeError):
+        sys.stderr.write(f"sinkchat: {visible(message)}\n")
+        sys.stderr.flush()
+
+
+def encodable(stream: TextIO | None) -> None:
+    """Let a terminal that cannot show a character show its number instead of failing."""
+    reconfigure = getattr(stream, "reconfigure", None)
+    if reconfigure is not None:
+        reconfigure(errors="backslashreplace")
+
+
+def abandon_stdout() -> None:
+    """Nobody reads stdout any more: whatever is still buffered goes nowhere, at exit too."""
+    with contextlib.suppress(OSError, ValueError, AttributeError):
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, sys.stdout.fileno())
+        os.close(nowhere)
+
+
+class ProgressLine:
+    """One line on stderr that is written over; silent, without any escape, where stderr is not a terminal."""
+
+    def __init__(self, stream: TextIO | None = None) -> None:
+        self._stream = stream or sys.stderr
+        self._live = is_terminal(self._stream)
+        self._stage = ""
+        self._written = 0.0
+        self._dirty = False
+
+    def show(self, progress: Progress) -> None:
+        """Write the line again; at most ten times a second within a stage."""
+        now = time.monotonic()
+        if not self._live or (progress.stage == self._stage and now - self._written < 0.1):
+            return
+        self._stage, self._written, self._dirty = progress.stage, now, True
+        width = shutil.get_terminal_size().columns - 1
+        self._stream.write(f"\r\x1b[2K{sentence(progress)[:width]}")
+        self._stream.flush()
+
+    def clear(self) -> None:
+        """Take the line away, before anything else is written."""
+        if self._dirty:
+            self._stream.write("\r\x1b[2K")
+            self._stream.flush()
+        self._dirty, self._stage = False, ""
+
+
+def sentence(progress: Progress) -> str:
+    """`Fetching the small model: 12.0 of 93.0 MB`."""
+    stage = progress.stage[:1].upper() + progress.stage[1:]
+    if progress.total is None and not progress.done:
+        return f"{stage} ..."
+    scale, unit, digits = (1e6, "MB", 1) if progress.unit == "B" else (1.0, progress.unit, 0)
+    done = f"{progress.done / scale:,.{digits}f}"
+    of = "" if progress.total is None else f" of {progress.total / scale:,.{digits}f}"
+    return f"{stage}: {done}{of} {unit}".rstrip()
