@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +22,20 @@ class Progress:
 
 
 ProgressSink = Callable[[Progress], None]
+"""Called a few times a second at most, from one thread at a time, though not always from the same one."""
 
 
 def silent(_progress: Progress) -> None:
     """A sink for those who do not watch."""
+
+
+def folder_bytes(folder: Path) -> int:
+    """How much the files under `folder` hold at this moment; 0 if there is no such folder."""
+    total = 0
+    for place, _, files in os.walk(folder):
+        for file in files:
+            try:
+                total += os.lstat(os.path.join(place, file)).st_size
+            except OSError:  # it was moved or deleted since
+                continue
+    return total
