@@ -1,0 +1,369 @@
+"""What was said and what happened to the cache: made from the journal's records alone, live or read again.
+
+Only the thread that runs the session applies records; another may read at any time, since lists only grow and
+nothing in them changes but the last.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
+
+from sinkchat.chat.line import Entry
+from sinkchat.chat.message import Loop, Message, TokenRecord
+from sinkchat.chat.records import (
+    CacheSwitched,
+    ChunkFed,
+    EntriesEvicted,
+    EntriesReadmitted,
+    HeadShares,
+    LoopSeen,
+    MessageBegun,
+    Opened,
+    PromptDone,
+    PromptPlanned,
+    ReplyContinued,
+    Role,
+    RunEnded,
+    SamplingSet,
+    SequenceBegun,
+    TokenSaid,
+    Totals,
+)
+from sinkchat.engine.events import CacheState
+from sinkchat.models.sampling import Sampling
+
+Place = Literal["empty", "person", "reply"]
+"""Where a sequence ends: before anything, inside a person's turn, or inside the model's reply."""
+
+
+@dataclass(frozen=True, slots=True)
+class Opening:
+    """A program began to write the journal: at the start, and at each resumption."""
+
+    time: float
+    message: int | None
+    """The message before it."""
+    record: Opened
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyChange:
+    """Policy, positions, sinks or window changed, or the cache was rebuilt or cleared."""
+
+    time: float
+    sequence: int
+    message: int | None
+    """The message before it, or the one that it interrupted."""
+    position: int
+    """Tokens that the sequence had then; the next token is the first under the new rule."""
+    before: CacheState
+    after: CacheState
+    cause: str
+    exact: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Eviction:
+    """Entries that left the cache for one cause and in order, while one message grew."""
+
+    sequence: int
+    message: int | None
+    """The message that was being read or written."""
+    first: int
+    last: int
+    """Positions of the entries."""
+    count: int
+    cause: str
+    at_position: int
+    """Tokens that the sequence had when the first of them left."""
+    until_position: int
+    """And when the last left."""
+
+
+@dataclass(frozen=True, slots=True)
+class Readmission:
+    """Entries that were gone were computed again."""
+
+    sequence: int
+    message: int | None
+    first: int
+    last: int
+    count: int
+    at_position: int
+
+
+@dataclass(frozen=True, slots=True)
+class SamplingChange:
+    time: float
+    message: int | None
+    sampling: Sampling
+
+
+@dataclass(slots=True)
+class TokenSequence:
+    """One run of tokens from position 0, as they were fed."""
+
+    number: int
+    started: float
+    system: str | None
+    cause: str
+    tokens: list[TokenRecord] = field(default_factory=list)
+    place: Place = "empty"
+    turn_tokens: int = 0
+    """Tokens of text in the person's turn that is open."""
+    plan: PromptPlanned | None = None
+    """The latest prompt."""
+    plan_start: int = 0
+    """Position of its first token."""
+    plan_done: int = 0
+    """How many of its tokens were fed."""
+
+    @property
+    def next_position(self) -> int:
+        return self.tokens[-1].position + 1 if self.tokens else 0
+
+    @property
+    def plan_total(self) -> int:
+        return len(self.plan.lead) + self.plan.text + len(self.plan.tail) if self.plan else 0
+
+    @property
+    def unfinished_frame(self) -> tuple[int, ...]:
+        """What is still to be fed where a prompt was cut inside a frame, so that the turn is properly formed."""
+        plan, done = self.plan, self.plan_done
+        if plan is None:
+            return ()
+        head = len(plan.lead)
+        if 0 < done < head:
+            return plan.lead[done:]
+        return plan.tail[done - head - plan.text :] if done > head + plan.text else ()
+
+
+@dataclass(slots=True)
+class Conversation:
+    """A session's record. `apply` is the only way in."""
+
+    openings: list[Opening] = field(default_factory=list)
+    messages: list[Message] = field(default_factory=list)
+    sequences: list[TokenSequence] = field(default_factory=list)
+    policy_changes: list[PolicyChange] = field(default_factory=list)
+    evictions: list[Eviction] = field(default_factory=list)
+    readmissions: list[Readmission] = field(default_factory=list)
+    sampling_changes: list[SamplingChange] = field(default_factory=list)
+    damage: tuple[str, ...] = ()
+    """What could not be read of the journal that this was made from, a sentence each."""
+
+    @classmethod
+    def from_records(cls, entries: Iterable[Entry], damage: tuple[str, ...] = ()) -> Conversation:
+        """The same conversation as the one that wrote the journal."""
+        conversation = cls(damage=damage)
+        for entry in entries:
+            conversation.apply(entry)
+        return conversation
+
+    @property
+    def header(self) -> Opened | None:
+        """The session as it was opened first; None if that record was lost."""
+        return self.openings[0].record if self.openings and not self.openings[0].record.resumed else None
+
+    @property
+    def sequence(self) -> TokenSequence:
+        """The current one."""
+        return self.sequences[-1]
+
+    @property
+    def current_messages(self) -> list[Message]:
+        """Those of the current sequence, in order."""
+        return [message for message in self.messages if message.sequence == len(self.sequences) - 1]
+
+    @property
+    def totals(self) -> Totals:
+        return Totals(len(self.messages), sum(len(sequence.tokens) for sequence in self.sequences))
+
+    def apply(self, entry: Entry) -> None:
+        apply = _APPLY.get(type(entry.record))
+        if apply is not None:
+            apply(self, entry.record, entry.time)
+
+    # -- one method a record
+
+    def _opened(self, record: Opened, time: float) -> None:
+        self.openings.append(Opening(time, self._latest(), record))
+
+    def _sequence_begun(self, record: SequenceBegun, time: float) -> None:
+        self.sequences.append(TokenSequence(len(self.sequences), time, record.system, record.cause))
+
+    def _message_begun(self, record: MessageBegun, time: float) -> None:
+        message = self._message(record.message, record.role, time)
+        message.words, message.name = record.text, record.name
+
+    def _prompt_planned(self, record: PromptPlanned, time: float) -> None:
+        sequence = self._current(time)
+        sequence.plan, sequence.plan_start, sequence.plan_done = record, sequence.next_position, 0
+        if sequence.place != "person":
+            sequence.turn_tokens = 0
+        if record.message is not None:
+            self._message(record.message, "user", time).tokens_total = record.text
+        if record.system is not None:
+            self._message(record.system, "system", time).tokens_total = record.system_tokens
+        self._place(sequence)
+
+    def _chunk_fed(self, record: ChunkFed, time: float) -> None:
+        sequence = self._current(time)
+        rows = zip(record.ids, record.texts, record.losses, record.shares, strict=True)
+        for position, (token_id, text, loss, share) in enumerate(rows, record.position):
+            token = TokenRecord(token_id, text, position, loss, share)
+            owner = self._owner(sequence, position - sequence.plan_start, time)
+            sequence.tokens.append(token)
+            if owner is not None:
+                owner.tokens.append(token)
+                sequence.turn_tokens += owner.role != "system"
+        sequence.plan_done = sequence.next_position - sequence.plan_start
+        self._place(sequence)
+
+    def _owner(self, sequence: TokenSequence, index: int, time: float) -> Message | None:
+        """Whose text the prompt's token at `index` is; None for a frame's."""
+        plan = sequence.plan
+        if plan is None:
+            return None
+        if index < plan.system_tokens and plan.system is not None:
+            return self._message(plan.system, "system", time)
+        if plan.message is not None and 0 <= index - len(plan.lead) < plan.text:
+            return self._message(plan.message, "user", time)
+        return None
+
+    def _place(self, sequence: TokenSequence) -> None:
+        if sequence.plan is None:
+            return
+        if sequence.plan_done == sequence.plan_total:
+            sequence.place = "reply" if sequence.plan.reply else "person"
+        elif sequence.plan_done:
+            sequence.place = "person"
+
+    def _prompt_done(self, record: PromptDone, time: float) -> None:
+        plan = self._current(time).plan
+        if plan is not None and plan.message is not None:
+            message = self._message(plan.message, "user", time)
+            message.ended = time
+            message.share_heads, message.shared_tokens = record.share_heads, record.tokens
+
+    def _reply_continued(self, record: ReplyContinued, time: float) -> None:
+        message = self._message(record.message, "assistant", time)
+        message.reason = message.ended = message.error = message.stop_id = None
+
+    def _token_said(self, record: TokenSaid, time: float) -> None:
+        token = TokenRecord(record.id, record.text, record.position, record.loss, record.sink_share)
+        self._current(time).tokens.append(token)
+        self._message(record.message, "assistant", time).tokens.append(token)
+
+    def _run_ended(self, record: RunEnded, time: float) -> None:
+        if record.message is None:
+            return
+        message = self._message(record.message, "user", time)
+        message.ended, message.reason, message.error = time, record.reason, record.error
+        message.stop_id = record.stop_id
+        message.tokens_per_second = record.tokens_per_second
+        message.seconds_to_first_token = record.seconds_to_first_token
+        if record.share_heads is not None:
+            message.share_heads = _merged(
+                message.share_heads, message.shared_tokens, record.share_heads, record.tokens
+            )
+            message.shared_tokens += record.tokens
+
+    def _loop_seen(self, record: LoopSeen, time: float) -> None:
+        message = self._message(record.message, "assistant", time)
+        message.loops.append(Loop(len(self._current(time).tokens), record.period, record.repeats))
+
+    def _evicted(self, record: EntriesEvicted, time: float) -> None:
+        number, message = self._current(time).number, self._latest()
+        last = self.evictions[-1] if self.evictions else None
+        if (
+            last is not None
+            and (last.sequence, last.message, last.cause) == (number, message, record.cause)
+            and last.last + 1 == record.first
+        ):
+            self.evictions[-1] = replace(
+                last, last=record.last, count=last.count + record.count, until_position=record.position
+            )
+            return
+        self.evictions.append(
+            Eviction(
+                number,
+                message,
+                record.first,
+                record.last,
+                record.count,
+                record.cause,
+                at_position=record.position,
+                until_position=record.position,
+            )
+        )
+
+    def _readmitted(self, record: EntriesReadmitted, time: float) -> None:
+        number = self._current(time).number
+        self.readmissions.append(
+            Readmission(number, self._latest(), record.first, record.last, record.count, record.position)
+        )
+
+    def _cache_switched(self, record: CacheSwitched, time: float) -> None:
+        self.policy_changes.append(
+            PolicyChange(
+                time=time,
+                sequence=self._current(time).number,
+                message=self._latest(),
+                position=record.before.position,
+                before=record.before,
+                after=record.after,
+                cause=record.cause,
+                exact=record.exact,
+            )
+        )
+
+    def _sampling_set(self, record: SamplingSet, time: float) -> None:
+        self.sampling_changes.append(SamplingChange(time, self._latest(), record.sampling))
+
+    # -- what a damaged journal may have lost is made up for, so that the rest can still be read
+
+    def _latest(self) -> int | None:
+        return len(self.messages) - 1 if self.messages else None
+
+    def _current(self, time: float) -> TokenSequence:
+        if not self.sequences:
+            self.sequences.append(TokenSequence(0, time, None, "start"))
+        return self.sequences[-1]
+
+    def _message(self, number: int, role: Role, time: float) -> Message:
+        """The message of that number; one whose beginning was lost begins here."""
+        while len(self.messages) <= number:
+            self.messages.append(Message(len(self.messages), self._current(time).number, role, time))
+        return self.messages[number]
+
+
+def _merged(one: HeadShares | None, weight: int, other: HeadShares, other_weight: int) -> HeadShares:
+    """The mean of two means."""
+    total = weight + other_weight
+    if one is None or not total or not weight:
+        return other
+    return tuple(
+        tuple((a * weight + b * other_weight) / total for a, b in zip(row, other_row, strict=True))
+        for row, other_row in zip(one, other, strict=True)
+    )
+
+
+_APPLY: dict[type, Callable[[Conversation, Any, float], None]] = {
+    Opened: Conversation._opened,
+    SequenceBegun: Conversation._sequence_begun,
+    MessageBegun: Conversation._message_begun,
+    PromptPlanned: Conversation._prompt_planned,
+    ChunkFed: Conversation._chunk_fed,
+    PromptDone: Conversation._prompt_done,
+    ReplyContinued: Conversation._reply_continued,
+    TokenSaid: Conversation._token_said,
+    RunEnded: Conversation._run_ended,
+    LoopSeen: Conversation._loop_seen,
+    EntriesEvicted: Conversation._evicted,
+    EntriesReadmitted: Conversation._readmitted,
+    CacheSwitched: Conversation._cache_switched,
+    SamplingSet: Conversation._sampling_set,
+}

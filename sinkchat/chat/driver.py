@@ -1,0 +1,200 @@
+"""Runs the engine for a session: prompts, replies, changes; journaled event by event, whatever interrupts it.
+
+What the engine has and what the conversation says are compared before every run. However the last one ended, the
+tokens that the engine lacks are fed first, and a frame that was cut is completed, so that every turn is properly
+formed.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Generator, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+
+from sinkchat.chat.ledger import Ledger
+from sinkchat.chat.records import ChunkFed, PromptPlanned
+from sinkchat.engine.contract import Engine
+from sinkchat.engine.events import ChunkRead, Event, Finished, Prefilled, Reason, Rebuilding, Token
+from sinkchat.errors import SinkchatError
+
+Run = Generator[Event, None, Finished | None]
+"""Events without the last; returns it, where there is one, for the caller to note and send."""
+
+_log = logging.getLogger(__name__)
+
+_FRAME_TRIES = 3
+
+
+class Driver:
+    """One thread runs it; `cancel` may be called from any."""
+
+    def __init__(self, engine: Engine, ledger: Ledger) -> None:
+        self._engine = engine
+        self._ledger = ledger
+        self._feeding: tuple[int, ...] = ()
+        self._feeding_from = 0  # position of the first of them
+        self._cancelled = threading.Event()
+        self._shielded = False  # while a frame is completed, which no cancel may cut
+
+    def begin(self) -> None:
+        """A new run: a cancel that came before it is forgotten."""
+        self._cancelled.clear()
+
+    def cancel(self) -> None:
+        """Stop at the next token or chunk, also when it comes between a prompt and its reply."""
+        self._cancelled.set()
+        if not self._shielded:
+            self._engine.cancel()
+
+    def prompt(self, plan: PromptPlanned, text: tuple[int, ...]) -> Run:
+        """Feed `plan`, whose text is `text`. When it is cancelled inside a frame, the frame is completed."""
+        self._ledger.write(plan)
+        ids = (*plan.lead, *text, *plan.tail)
+        if not ids:
+            return None
+        end = yield from self._events(self._prefill(ids), plan.message)
+        if end is not None and end.reason == "cancelled":
+            failure = yield from self._complete_frame(plan.message)
+            done = self._ledger.conversation.sequence.plan_done
+            end = failure or replace(end, tokens=done, cache=self._engine.state())
+        return end
+
+    def reply(self, message: int, max_tokens: int, *, endless: bool) -> Run:
+        if self._cancelled.is_set():
+            return self._ending("cancelled", 0)
+        end = yield from self._events(
+            self._engine.generate(0 if endless else max_tokens, ignore_stops=endless), message
+        )
+        return end or self._ending("error", 0, "the engine stopped without saying why")
+
+    def change(self, events: Iterator[Event]) -> Run:
+        """Run a change of the cache. A refusal is raised, since nothing changed."""
+        return (yield from self._events(events, None, refusals=True))
+
+    def catch_up(self) -> Run:
+        """Feed what the conversation says was fed and the engine does not have."""
+        self._learn_what_was_fed()
+        tokens = self._ledger.conversation.sequence.tokens
+        missing = tuple([token.id for token in tokens[self._engine.state().position :]])
+        if missing:
+            end = yield from self._events(self._engine.prefill(missing), None, _as_replay)
+            if end is not None:
+                return end
+        return (yield from self._complete_frame(None))
+
+    def _complete_frame(self, message: int | None) -> Run:
+        sequence = self._ledger.conversation.sequence
+        tries = 0
+        while (rest := sequence.unfinished_frame) and tries < _FRAME_TRIES:
+            tries += 1  # a cancel that was already on its way may cut the first
+            before, total = sequence.plan_done, sequence.plan_total
+
+            def placed(event: Event, before: int = before, total: int = total) -> Event | None:
+                if isinstance(event, ChunkRead):
+                    return replace(event, done=before + event.done, total=total)
+                return None if isinstance(event, Prefilled) else event
+
+            with self._shield():
+                end = yield from self._events(self._prefill(rest), message, placed)
+            if end is not None and end.reason == "error":
+                return end
+        return None
+
+    def _prefill(self, ids: tuple[int, ...]) -> Iterator[Event]:
+        self._feeding, self._feeding_from = ids, self._engine.state().position
+        return self._engine.prefill(ids)
+
+    @contextmanager
+    def _shield(self) -> Iterator[None]:
+        self._shielded = True
+        try:
+            yield
+        finally:
+            self._shielded = False
+
+    def _events(
+        self,
+        events: Iterator[Event],
+        message: int | None,
+        seen_as: Callable[[Event], Event | None] = lambda event: event,
+        *,
+        refusals: bool = False,
+    ) -> Run:
+        """Journal each event, then pass it on. An exception becomes an end with the reason `error`."""
+        count = 0
+        try:
+            for event in events:
+                if isinstance(event, Finished):
+                    return event
+                count = event.done if isinstance(event, ChunkRead) else count + isinstance(event, Token)
+                seen = seen_as(event)
+                if seen is None:
+                    continue
+                self._note(seen, message)
+                if self._cancelled.is_set() and not self._shielded:
+                    self._engine.cancel()  # again: the first may have come before the engine had begun
+                yield seen
+        except GeneratorExit:
+            self._drain(events, message, seen_as)
+            raise
+        except KeyboardInterrupt:
+            self._learn_what_was_fed()
+            self._ledger.end(message, self._ending("cancelled", count))
+            raise
+        except Exception as error:
+            if refusals and isinstance(error, SinkchatError):
+                raise
+            _log.exception("The engine failed")
+            self._learn_what_was_fed()
+            said = str(error) if isinstance(error, SinkchatError) else f"{type(error).__name__}: {error}"
+            return self._ending("error", count, said)
+        return None
+
+    def _drain(self, events: Iterator[Event], message: int | None, seen_as: Callable[[Event], Event | None]) -> None:
+        """Nobody listens any more: stop the engine in order, and journal how it came to its end."""
+        self._engine.cancel()
+        try:
+            for event in events:
+                seen = seen_as(event)
+                if isinstance(seen, Finished):
+                    self._ledger.end(message, seen)
+                elif seen is not None:
+                    self._note(seen, message)
+        except Exception as error:  # noqa: BLE001 (whatever it is, it ends in the journal)
+            _log.exception("The engine failed")
+            self._learn_what_was_fed()
+            self._ledger.end(message, self._ending("error", 0, f"{type(error).__name__}: {error}"))
+
+    def _note(self, event: Event, message: int | None) -> None:
+        self._ledger.note(event, message, self._engine.state().position)
+
+    def _learn_what_was_fed(self) -> None:
+        """A chunk that went in and was never told of, since the engine broke off: its ids are known."""
+        position = self._ledger.conversation.sequence.next_position
+        ahead = self._engine.state().position - position
+        if ahead > 0:
+            start = position - self._feeding_from
+            ids = self._feeding[start : start + ahead]
+            count = len(ids)
+            self._ledger.write(ChunkFed(position, ids, ("",) * count, (None,) * count, (None,) * count))
+
+    def _ending(self, reason: Reason, tokens: int, error: str | None = None) -> Finished:
+        return Finished(
+            reason=reason,
+            tokens=tokens,
+            tokens_per_second=None,
+            seconds_to_first_token=None,
+            sink_share=None,
+            share_heads=None,
+            cache=self._engine.state(),
+            error=error,
+        )
+
+
+def _as_replay(event: Event) -> Event | None:
+    """A prompt that was fed before is no news: only how far it is."""
+    if isinstance(event, ChunkRead):
+        return Rebuilding(event.done, event.total)
+    return None if isinstance(event, Prefilled) else event

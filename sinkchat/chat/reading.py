@@ -1,0 +1,129 @@
+"""Reads a journal: everything in it that is whole, and exactly what is not."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from sinkchat.chat.line import FIRST, Entry, NewerLine, read_line
+from sinkchat.chat.records import TornLine
+from sinkchat.errors import JournalError
+
+
+@dataclass(frozen=True, slots=True)
+class Damage:
+    """Something between or around whole records is not as it was written."""
+
+    line: int
+    """Number of the line in the file, from 1."""
+    what: str
+    """Half a sentence that goes with "line 12"."""
+
+    def __str__(self) -> str:
+        return f"line {self.line} {self.what}"
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What a journal's file held."""
+
+    entries: tuple[Entry, ...]
+    """Every record that is whole, before and after any damage."""
+    damage: tuple[Damage, ...]
+    torn: int
+    """Bytes of a last line that was cut short, as when the program is killed; this is no damage."""
+    unended: bool
+    """True when the last line is whole and only its end is missing."""
+    checksum: str
+    """Of the last whole line: what the next one must name."""
+    next_number: int
+
+
+def read_journal(path: Path) -> Reading:
+    """All that can be read. Raises `JournalError` when the file cannot be opened or is from a later version."""
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise JournalError(
+            f"The journal {path} cannot be read ({error.strerror}); check that it exists and is yours."
+        ) from error
+    lines = content.split(b"\n")
+    tail = lines.pop()  # b"" when the last line is ended
+    reader = _Reader(path)
+    for number, raw in enumerate(lines, 1):
+        reader.take(number, raw)
+    unended = bool(tail) and reader.take_unended(len(lines) + 1, tail)
+    return Reading(
+        entries=tuple(reader.entries),
+        damage=tuple(reader.damage),
+        torn=0 if unended else len(tail),
+        unended=unended,
+        checksum=reader.checksum,
+        next_number=reader.next_number,
+    )
+
+
+class _Reader:
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.entries: list[Entry] = []
+        self.damage: list[Damage] = []
+        self.checksum = FIRST
+        self.next_number = 0
+        self._unreadable: list[Damage] = []  # since the last whole line
+
+    def take(self, number: int, raw: bytes) -> None:
+        try:
+            line = read_line(raw)
+        except NewerLine:
+            raise JournalError(
+                f"The journal {self.path} is from a newer sinkchat, from line {number} on; update sinkchat to read it."
+            ) from None
+        if line is None:
+            self._unreadable.append(Damage(number, "is damaged"))
+            self.damage.append(self._unreadable[-1])
+            return
+        entry = line.entry
+        follows = entry.number == self.next_number and line.before == self.checksum
+        if follows and isinstance(entry.record, TornLine):
+            self.damage = self.damage[: len(self.damage) - len(self._unreadable)]
+        elif entry.number < self.next_number:
+            self.damage.append(Damage(number, "stands where it does not belong"))
+            return
+        elif not self._unreadable and not follows:
+            missing = entry.number - self.next_number
+            self.damage.append(
+                Damage(
+                    number, f"comes after {missing} that are missing" if missing else "does not follow the one before"
+                )
+            )
+        self._unreadable = []
+        self.entries.append(entry)
+        self.checksum, self.next_number = line.checksum, entry.number + 1
+
+    def take_unended(self, number: int, raw: bytes) -> bool:
+        """Whether a last line without an end is whole all the same."""
+        line = read_line(raw)
+        if line is None or line.entry.number != self.next_number or line.before != self.checksum:
+            return False
+        self.take(number, raw)
+        return True
+
+
+def first_lines(path: Path, size: int) -> list[bytes]:
+    """Whole lines from the start of a file, out of its first `size` bytes; always the first one."""
+    with path.open("rb") as file:
+        content = file.read(size)
+        if b"\n" not in content:
+            content += file.readline()
+    return content.split(b"\n")[:-1]
+
+
+def last_lines(path: Path, size: int) -> list[bytes]:
+    """Whole lines from the end of a file, out of its last `size` bytes; what was cut short is left out."""
+    with path.open("rb") as file:
+        start = max(0, file.seek(0, os.SEEK_END) - size)
+        file.seek(start)
+        lines = file.read().split(b"\n")[:-1]
+    return lines[1:] if start else lines

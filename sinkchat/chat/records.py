@@ -1,0 +1,319 @@
+"""What a session's journal can say: one frozen record per thing that happened, and its form as JSON.
+
+A conversation is nothing but its records, applied in order (`conversation.py`). A field that an older journal lacks
+takes its default; one that this version does not know is passed over.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import types
+import typing
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, cast
+
+from sinkchat.engine.events import CacheState, Reason
+from sinkchat.models.facts import ModelFacts
+from sinkchat.models.sampling import Sampling
+
+Role = Literal["system", "user", "file", "assistant"]
+
+HeadShares = tuple[tuple[float, ...], ...]
+"""`[layers][heads]`, each 0..1, rounded to six decimals."""
+
+
+@dataclass(frozen=True, slots=True)
+class Totals:
+    """Of the whole session so far, so that a list of sessions need not read them through."""
+
+    messages: int
+    tokens: int
+    """Fed in all sequences, frames included."""
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """A program began to write this journal: the first record, and again at each resumption."""
+
+    session: str
+    program: str
+    """Version of sinkchat."""
+    facts: ModelFacts
+    sampling: Sampling
+    cache: CacheState
+    """Policy, positions, sinks and window as they were set."""
+    max_reply_tokens: int
+    pin_system: bool
+    plain: bool
+    """True when the model has no chat template."""
+    resumed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class SequenceBegun:
+    """An empty cache: the tokens that follow have positions from 0."""
+
+    system: str | None
+    cause: Literal["start", "clear", "system"]
+
+
+@dataclass(frozen=True, slots=True)
+class MessageBegun:
+    """Somebody speaks. Written before the engine sees a word of it."""
+
+    message: int
+    """Number of the message in the session, from 0."""
+    role: Role
+    text: str | None
+    """As a person or file wrote it; None where the tokens say it (a reply, or a template's own system prompt)."""
+    name: str | None = None
+    """Of the file."""
+
+
+@dataclass(frozen=True, slots=True)
+class PromptPlanned:
+    """What is fed next, in this order: `lead`, so many tokens of text, `tail`. The chunks that follow fill it."""
+
+    message: int | None
+    """Whose text it is; None where only frames are fed."""
+    lead: tuple[int, ...]
+    """Ids of the template that open the person's turn."""
+    text: int
+    tail: tuple[int, ...]
+    """Ids of the template that close the person's turn and open the reply."""
+    reply: bool
+    """True when the model's reply is open once all is fed; False when the person's turn stays open."""
+    system: int | None = None
+    """The message whose tokens are the first `system_tokens` of `lead`."""
+    system_tokens: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ChunkFed:
+    """Tokens of the planned prompt went in."""
+
+    position: int
+    """Of the first of them."""
+    ids: tuple[int, ...]
+    texts: tuple[str, ...]
+    losses: tuple[float | None, ...]
+    shares: tuple[float | None, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PromptDone:
+    """The whole prompt is in."""
+
+    tokens: int
+    loss: float | None
+    sink_share: float | None
+    share_heads: HeadShares | None
+    seconds: float
+    totals: Totals
+
+
+@dataclass(frozen=True, slots=True)
+class ReplyContinued:
+    message: int
+
+
+@dataclass(frozen=True, slots=True)
+class TokenSaid:
+    """A token of a reply. Written before it is shown."""
+
+    message: int
+    id: int
+    text: str
+    position: int
+    loss: float
+    sink_share: float | None
+    kv_entries: int
+    evicted_total: int
+
+
+@dataclass(frozen=True, slots=True)
+class EntriesEvicted:
+    first: int
+    last: int
+    count: int
+    cause: str
+    position: int
+    """Tokens of the sequence that had been fed when they left."""
+
+
+@dataclass(frozen=True, slots=True)
+class EntriesReadmitted:
+    first: int
+    last: int
+    count: int
+    position: int
+
+
+@dataclass(frozen=True, slots=True)
+class RunAgain:
+    """Tokens that are in the journal already went through the model once more: a rebuild, or a resumption."""
+
+    done: int
+    total: int
+
+
+@dataclass(frozen=True, slots=True)
+class CacheSwitched:
+    """Policy, positions, sinks or window changed, or the cache was rebuilt or cleared."""
+
+    cause: str
+    before: CacheState
+    after: CacheState
+    exact: bool
+
+
+@dataclass(frozen=True, slots=True)
+class SamplingSet:
+    sampling: Sampling
+
+
+@dataclass(frozen=True, slots=True)
+class LoopSeen:
+    message: int
+    period: int
+    repeats: int
+
+
+@dataclass(frozen=True, slots=True)
+class RunEnded:
+    """A reply ended, or a prompt was cut short. The journal is on the disk when this is shown."""
+
+    message: int | None
+    reason: Reason
+    tokens: int
+    tokens_per_second: float | None
+    seconds_to_first_token: float | None
+    sink_share: float | None
+    share_heads: HeadShares | None
+    kv_entries: int
+    kv_bytes: int
+    evicted_total: int
+    stop_id: int | None
+    error: str | None
+    totals: Totals
+
+
+@dataclass(frozen=True, slots=True)
+class Closed:
+    """The program ended in order."""
+
+
+@dataclass(frozen=True, slots=True)
+class TornLine:
+    """The line before this one was cut short when the program was killed. It is left as it is."""
+
+    bytes: int
+
+
+Record = (
+    Opened
+    | SequenceBegun
+    | MessageBegun
+    | PromptPlanned
+    | ChunkFed
+    | PromptDone
+    | ReplyContinued
+    | TokenSaid
+    | EntriesEvicted
+    | EntriesReadmitted
+    | RunAgain
+    | CacheSwitched
+    | SamplingSet
+    | LoopSeen
+    | RunEnded
+    | Closed
+    | TornLine
+)
+
+KINDS: Mapping[str, type[Record]] = {
+    "opened": Opened,
+    "sequence": SequenceBegun,
+    "message": MessageBegun,
+    "prompt": PromptPlanned,
+    "chunk": ChunkFed,
+    "prefilled": PromptDone,
+    "continued": ReplyContinued,
+    "token": TokenSaid,
+    "evicted": EntriesEvicted,
+    "readmitted": EntriesReadmitted,
+    "again": RunAgain,
+    "cache": CacheSwitched,
+    "sampling": SamplingSet,
+    "loop": LoopSeen,
+    "finished": RunEnded,
+    "closed": Closed,
+    "torn": TornLine,
+}
+"""The name of each record in a journal."""
+
+_NAMES = {kind: name for name, kind in KINDS.items()}
+_NAMES_OF: dict[Any, tuple[str, ...]] = {}
+_READERS: dict[Any, Callable[[Any], Any]] = {}
+_NOT_FINITE = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
+
+
+def kind_of(record: Record) -> str:
+    return _NAMES[type(record)]
+
+
+def to_plain(value: Any) -> Any:
+    """What `json` can write. A figure that is not finite becomes the text `nan`, `inf` or `-inf`."""
+    if isinstance(value, float):
+        return value if math.isfinite(value) else str(value)
+    if value is None or isinstance(value, str | int):
+        return value
+    if isinstance(value, tuple | list):
+        return [to_plain(item) for item in value]
+    return {name: to_plain(getattr(value, name)) for name in _field_names(type(value))}
+
+
+def from_plain(kind: str, plain: Mapping[str, Any]) -> Record:
+    """The record that `to_plain` was given. Raises KeyError, TypeError or ValueError for anything else."""
+    record: Record = _reader(KINDS[kind])(plain)
+    return record
+
+
+def _field_names(type_: Any) -> tuple[str, ...]:
+    names = _NAMES_OF.get(type_)
+    if names is None:
+        names = _NAMES_OF[type_] = tuple([field.name for field in dataclasses.fields(type_)])
+    return names
+
+
+def _reader(type_: Any) -> Callable[[Any], Any]:
+    """Turns plain JSON values into `type_`, which is a type that the records' fields have."""
+    read = _READERS.get(type_)
+    if read is None:
+        read = _READERS[type_] = _new_reader(type_)
+    return read
+
+
+def _new_reader(type_: Any) -> Callable[[Any], Any]:
+    if dataclasses.is_dataclass(type_):
+        return _dataclass_reader(cast(type, type_))
+    origin, arguments = typing.get_origin(type_), typing.get_args(type_)
+    if origin in (typing.Union, types.UnionType):
+        return _optional(_reader(next(argument for argument in arguments if argument is not type(None))))
+    if origin is tuple:
+        item = _reader(arguments[0])
+        return lambda values: tuple([item(value) for value in values])
+    if type_ is float:
+        return lambda value: _NOT_FINITE[value] if isinstance(value, str) else value
+    return lambda value: value
+
+
+def _optional(read: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    return lambda value: None if value is None else read(value)
+
+
+def _dataclass_reader(type_: type) -> Callable[[Any], Any]:
+    hints = typing.get_type_hints(type_)
+    readers = [(name, _reader(hints[name])) for name in _field_names(type_)]
+    return lambda plain: type_(**{name: read(plain[name]) for name, read in readers if name in plain})

@@ -1,0 +1,323 @@
+"""A chat: turns in, events out, each one in the journal before anybody sees it."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator
+from importlib import metadata
+from typing import Final
+
+from sinkchat.cache.policy import Policy, Positions
+from sinkchat.chat.conversation import Conversation
+from sinkchat.chat.driver import Driver, Run
+from sinkchat.chat.journal import Journal
+from sinkchat.chat.ledger import Ledger
+from sinkchat.chat.records import Closed, Opened, PromptPlanned, ReplyContinued, Role, SamplingSet, SequenceBegun
+from sinkchat.chat.surrogates import encodable, paired
+from sinkchat.engine.contract import Engine, Template
+from sinkchat.engine.events import CacheChanged, CacheState, Event
+from sinkchat.errors import CacheError, UsageError
+from sinkchat.models.facts import ModelFacts
+from sinkchat.models.sampling import Sampling
+
+
+class Keep:
+    """What `ChatSession.clear` takes for "the same system prompt again"."""
+
+
+KEEP: Final = Keep()
+
+_BREAK = "\n\n"
+"""Between two texts in one turn of a person."""
+
+
+class ChatSession:
+    """One thread runs it; `cancel` may be called from any, and `conversation` read.
+
+    Its generators do nothing until they are iterated. They may be closed early: what the engine was doing is then
+    cancelled, brought to its end and journaled. A failure of the engine is a `Finished` with the reason `error`, and
+    the chat can go on after it; a wrong request raises `UsageError` before anything changed.
+
+    With a journal that was opened again, the session goes on where that one ended: iterate `resume()` first. Its
+    system prompt is then the journal's.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        template: Template,
+        journal: Journal,
+        *,
+        system: str | None = None,
+        pin_system: bool = False,
+        max_reply_tokens: int = 1024,
+        sampling: Sampling,
+    ) -> None:
+        self.max_reply_tokens = max_reply_tokens
+        """0 means no cap."""
+        self.endless = False
+        """Stop tokens are ignored and nothing caps a reply, until it is cancelled. Read when a reply begins."""
+        self.pin_system = pin_system
+        self.sampling = sampling
+        self._engine, self._template, self._journal = engine, template, journal
+        self._ledger = Ledger(journal)
+        self._driver = Driver(engine, self._ledger)
+        self._running = False
+        self._own_sinks = engine.state().sinks  # without those that pin the system prompt
+        self.resumed = bool(self.conversation.sequences)
+        if self.resumed:
+            self._refuse_other_model()
+        self.system = self.conversation.sequence.system if self.resumed else system and paired(system)
+        self._opening = template.opening(self.system and encodable(self.system))
+        self._refuse_large_pin(self._opening[1], self.state().window)
+        self._ledger.write(self._opened())
+        if not self.resumed:
+            self._ledger.write(SequenceBegun(self.system, "start"))
+        for _ in self._pin():
+            pass
+
+    @property
+    def conversation(self) -> Conversation:
+        """The live record; what export writes."""
+        return self._ledger.conversation
+
+    @property
+    def facts(self) -> ModelFacts:
+        return self._engine.facts
+
+    @property
+    def id(self) -> str:
+        return self._journal.id
+
+    @property
+    def warning(self) -> str | None:
+        """Why the journal cannot be written at the moment; None while all is well."""
+        return self._journal.warning
+
+    def state(self) -> CacheState:
+        return self._engine.state()
+
+    # -- turns
+
+    def say(self, text: str) -> Iterator[Event]:
+        """A person's turn, then the reply. With an empty text the turn that is open is answered as it stands."""
+        return self._run(self._say(text))
+
+    def read(self, text: str, name: str) -> Iterator[Event]:
+        """A file's text, without a reply: the person's turn stays open for what is said or read next."""
+        return self._run(self._read(text, name))
+
+    def go_on(self) -> Iterator[Event]:
+        """More of the reply that was last."""
+        return self._run(self._go_on())
+
+    def resume(self) -> Iterator[Event]:
+        """Feed the tokens of a resumed session again: `Rebuilding` and `Evicted`, then `CacheChanged`; or
+        `Finished` when cancelled, and what is missing is fed before the next turn."""
+        return self._run(self._resume())
+
+    # -- the cache
+
+    def change(
+        self,
+        *,
+        policy: Policy | None = None,
+        positions: Positions | None = None,
+        sinks: int | None = None,
+        window: int | None = None,
+    ) -> Iterator[Event]:
+        """As the engine's. Raises `CacheError` also when the pinned system prompt would not fit."""
+        return self._run(self._change(policy, positions, sinks, window))
+
+    def rebuild(self) -> Iterator[Event]:
+        """Run the sinks and the newest tokens through the model again."""
+        return self._run(self._cache_run(self._engine.rebuild()))
+
+    def clear(self, system: str | Keep | None = KEEP) -> Iterator[Event]:
+        """A new sequence, with this system prompt; the old one stays in the journal."""
+        return self._run(self._clear(system))
+
+    def resample(self, sampling: Sampling) -> None:
+        """Draw the following tokens in this way."""
+        self._engine.resample(sampling)
+        self.sampling = sampling
+        self._ledger.write(SamplingSet(sampling))
+
+    def cancel(self) -> None:
+        """Stop what runs, at the next token or chunk. From any thread."""
+        self._driver.cancel()
+
+    def close(self) -> None:
+        """End the journal. One in which nothing was said is removed. Raises `JournalError` when records are left
+        that could not be written."""
+        if self._journal.closed:
+            return
+        if not self.conversation.messages:
+            self._journal.discard()
+            return
+        self._ledger.write(Closed())
+        self._journal.close()
+
+    # -- how it is done
+
+    def _run(self, run: Iterator[Event]) -> Iterator[Event]:
+        if self._running:
+            raise UsageError("The last request is still being answered; stop it with Esc first.")
+        self._running = True
+        self._driver.begin()
+        try:
+            yield from run
+        finally:
+            self._running = False
+
+    def _say(self, text: str) -> Iterator[Event]:
+        if not text and self.conversation.sequence.place != "person":
+            raise UsageError("There is nothing to answer; write something first.")
+        fed = yield from self._add("user", text, None, answered=True)
+        if fed:
+            yield from self._answer(self._ledger.begin("assistant", None))
+
+    def _read(self, text: str, name: str) -> Iterator[Event]:
+        if not text:
+            raise UsageError(f"{name} is empty; there is nothing to read in it.")
+        yield from self._add("file", text, name, answered=False)
+
+    def _go_on(self) -> Iterator[Event]:
+        if (yield from self._ended(self._driver.catch_up(), None)):
+            return
+        place = self.conversation.sequence.place
+        if place == "empty":
+            raise UsageError("There is no reply to go on with; say something first.")
+        if place == "person":
+            raise UsageError("The last text is not answered yet; say something to have it answered.")
+        last = self.conversation.current_messages[-1]
+        if last.role == "assistant":
+            self._ledger.write(ReplyContinued(last.number))
+            yield from self._answer(last.number)
+        else:
+            yield from self._answer(self._ledger.begin("assistant", None))
+
+    def _resume(self) -> Iterator[Event]:
+        before = self.state()
+        if (yield from self._ended(self._driver.catch_up(), None)):
+            return
+        after = self.state()
+        if after.position > before.position:
+            # All tokens ran under the rules of now, as in a conversation that was never interrupted.
+            changed = CacheChanged("rebuild", before, after, exact=True)
+            self._ledger.note(changed, None, after.position)
+            yield changed
+
+    def _add(self, role: Role, text: str, name: str | None, *, answered: bool) -> Generator[Event, None, bool]:
+        """A text in the person's turn. False when it was cut short."""
+        text, name = paired(text), name and paired(name)
+        system = self._begin_system()
+        message = self._ledger.begin(role, text, name) if text else None
+        if (yield from self._ended(self._driver.catch_up(), message)):
+            return False
+        ids = self._template.encode(encodable(text)) if text else ()
+        lead, tail = self._lead(bool(text)), self._template.ask() if answered else ()
+        plan = PromptPlanned(message, lead, len(ids), tail, answered, *system)
+        return not (yield from self._ended(self._driver.prompt(plan, ids), message))
+
+    def _begin_system(self) -> tuple[int | None, int]:
+        """The message whose tokens open the sequence, and how many they are; once, with its first prompt."""
+        tokens = self._opening[1]
+        if self.conversation.sequence.place != "empty" or not (tokens or self.system):
+            return None, 0
+        begun = [message.number for message in self.conversation.current_messages if message.role == "system"]
+        return begun[0] if begun else self._ledger.begin("system", self.system), tokens
+
+    def _lead(self, text_follows: bool) -> tuple[int, ...]:
+        """What stands before a text at the place where the sequence ends."""
+        sequence = self.conversation.sequence
+        if sequence.place == "empty":
+            return self._opening[0]
+        if sequence.place == "reply":
+            return self._template.between()
+        return self._template.encode(_BREAK) if text_follows and sequence.turn_tokens else ()
+
+    def _answer(self, message: int) -> Iterator[Event]:
+        yield from self._ended(self._driver.reply(message, self.max_reply_tokens, endless=self.endless), message)
+
+    def _ended(self, run: Run, message: int | None) -> Generator[Event, None, bool]:
+        """Run it to its end, and say how it ended if it says so itself; True then."""
+        end = yield from run
+        if end is None:
+            return False
+        self._ledger.end(message, end)
+        yield end
+        return True
+
+    def _change(
+        self, policy: Policy | None, positions: Positions | None, sinks: int | None, window: int | None
+    ) -> Iterator[Event]:
+        pinned = self._opening[1] if self.pin_system else 0
+        if sinks is not None and sinks < pinned:
+            raise CacheError(
+                f"The system prompt is pinned as the first {pinned} tokens, so there cannot be {sinks} sinks; "
+                f"take {pinned} or more, or start without --pin-system."
+            )
+        if window is not None:
+            self._refuse_large_pin(pinned, window)
+        yield from self._cache_run(
+            self._engine.change(policy=policy, positions=positions, sinks=sinks, window=window)
+        )
+        if sinks is not None:
+            self._own_sinks = sinks
+
+    def _clear(self, system: str | Keep | None) -> Iterator[Event]:
+        wanted = self.system if isinstance(system, Keep) else system and paired(system)
+        opening = self._template.opening(wanted and encodable(wanted))
+        self._refuse_large_pin(opening[1], self.state().window)
+        yield from self._cache_run(self._engine.clear())
+        self._ledger.write(SequenceBegun(wanted, "clear" if isinstance(system, Keep) else "system"))
+        self.system, self._opening = wanted, opening
+        yield from self._pin()
+
+    def _cache_run(self, events: Iterator[Event]) -> Iterator[Event]:
+        yield from self._ended(self._driver.change(events), None)
+
+    def _pin(self) -> Iterator[Event]:
+        """Let the sinks cover the system prompt, or take them back to what they were without one."""
+        wanted = max(self._own_sinks, self._opening[1]) if self.pin_system else self._own_sinks
+        if wanted != self.state().sinks:
+            yield from self._cache_run(self._engine.change(sinks=wanted))
+
+    def _refuse_large_pin(self, tokens: int, window: int) -> None:
+        if self.pin_system and tokens > self._own_sinks and tokens > window // 2:
+            raise CacheError(
+                f"The system prompt has {tokens} tokens, and may be pinned up to half of the window of {window}; "
+                f"take a window of {2 * tokens} or more, shorten the prompt, or leave out --pin-system."
+            )
+
+    def _refuse_other_model(self) -> None:
+        was, now = self.conversation.openings[-1].record.facts, self.facts
+        if _shape(was) != _shape(now):
+            raise UsageError(
+                f"The session {self.id} was held with {was.name}, and its tokens mean nothing to {now.name}; "
+                f"resume it with --model {was.name}."
+            )
+
+    def _opened(self) -> Opened:
+        return Opened(
+            session=self.id,
+            program=_program(),
+            facts=self.facts,
+            sampling=self.sampling,
+            cache=self.state(),
+            max_reply_tokens=self.max_reply_tokens,
+            pin_system=self.pin_system,
+            plain=self._template.plain,
+            resumed=self.resumed,
+        )
+
+
+def _shape(facts: ModelFacts) -> tuple[str, int, int, int, int]:
+    return facts.family, facts.layers, facts.heads, facts.kv_heads, facts.trained_length
+
+
+def _program() -> str:
+    try:
+        return metadata.version("sinkchat")
+    except metadata.PackageNotFoundError:
+        return "unknown"
