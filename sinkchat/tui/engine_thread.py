@@ -1,0 +1,145 @@
+"""The thread that the model lives in: it opens the session, runs one job after another, and says what happened.
+
+A daemon thread of its own, because quitting must wait neither for a load nor for a token. What it says goes into a
+queue without end that the screen empties at its own pace; the thread never waits for the screen.
+"""
+
+from __future__ import annotations
+
+import logging
+import queue
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from dataclasses import dataclass, field
+
+from sinkchat import locations
+from sinkchat.chat.session import ChatSession
+from sinkchat.engine.events import Event
+from sinkchat.errors import SinkchatError
+from sinkchat.models.progress import Progress, ProgressSink
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(eq=False)
+class Job:
+    """Something for the session to do. `start` is called in the engine's thread."""
+
+    kind: str
+    start: Callable[[ChatSession], Iterator[Event]]
+    cancelled: threading.Event = field(default_factory=threading.Event)
+
+
+@dataclass(frozen=True, slots=True)
+class Opening:
+    progress: Progress
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    session: ChatSession
+
+
+@dataclass(frozen=True, slots=True)
+class OpenFailed:
+    error: str
+
+
+@dataclass(frozen=True, slots=True)
+class Began:
+    job: Job
+
+
+@dataclass(frozen=True, slots=True)
+class Happened:
+    event: Event
+    at: float
+    """Seconds of `time.monotonic` when the event came out of the engine."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    job: Job
+    error: str | None
+    """One sentence for the person, if the job could not be done."""
+
+
+Said = Opening | Opened | OpenFailed | Began | Happened | Ended
+
+
+class EngineThread:
+    """`said` is emptied by the screen's thread; `wake` is called here, in this thread, when something was added."""
+
+    def __init__(self, open_session: Callable[[ProgressSink], ChatSession], wake: Callable[[], None]) -> None:
+        self.said: deque[Said] = deque()
+        self._open_session = open_session
+        self._wake = wake
+        self._jobs: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
+        self._session: ChatSession | None = None
+        self._current: Job | None = None
+        self._thread = threading.Thread(target=self._run, name="sinkchat-engine", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def submit(self, job: Job) -> None:
+        self._jobs.put(job)
+
+    def cancel(self) -> None:
+        """Stop what is running at the next token or chunk."""
+        job, session = self._current, self._session
+        if job is not None:
+            job.cancelled.set()
+            if session is not None:
+                session.cancel()
+
+    def stop(self, patience: float) -> bool:
+        """End the thread; wait so many seconds at most for it to close the session. True if it ended."""
+        self.cancel()
+        self._jobs.put(None)
+        self._thread.join(patience)
+        return not self._thread.is_alive()
+
+    def _say(self, said: Said) -> None:
+        self.said.append(said)
+        self._wake()
+
+    def _run(self) -> None:
+        try:
+            session = self._open_session(lambda progress: self._say(Opening(progress)))
+        except Exception as error:  # noqa: BLE001 -- whatever it is, the person must read it
+            self._say(OpenFailed(_sentence(error, "open the model")))
+            return
+        self._session = session
+        self._say(Opened(session))
+        while (job := self._jobs.get()) is not None:
+            self._current = job
+            self._say(Began(job))
+            trouble = self._do(job, session)
+            self._current = None
+            self._say(Ended(job, trouble))
+        session.close()
+
+    def _do(self, job: Job, session: ChatSession) -> str | None:
+        try:
+            events = job.start(session)
+            with closing(events):  # type: ignore[type-var]
+                for event in events:
+                    self._say(Happened(event, time.monotonic()))
+                    if job.cancelled.is_set():
+                        # A cancel that came before the engine had begun was forgotten: ask again.
+                        session.cancel()
+        except Exception as error:  # noqa: BLE001 -- a failed job must not end the chat
+            return _sentence(error, job.kind)
+        return None
+
+
+def _sentence(error: Exception, doing: str) -> str:
+    if isinstance(error, SinkchatError):
+        return str(error)
+    _log.exception("while trying to %s", doing)
+    reason = str(error).strip().split("\n")[0] or type(error).__name__
+    return f"Could not {doing}: {reason}; the log {locations.log_file()} says more."

@@ -1,0 +1,138 @@
+"""The figures that the panel shows, gathered from the engine's events and from nothing else."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from math import exp
+
+from sinkchat.engine.events import (
+    CacheChanged,
+    CacheState,
+    ChunkRead,
+    Event,
+    Evicted,
+    Finished,
+    Prefilled,
+    StrongEntry,
+    StrongHead,
+    Token,
+)
+from sinkchat.models.facts import ModelFacts
+from sinkchat.tui.series import Series
+
+MEAN_OF = 128
+"""Tokens that a running mean of the loss is taken over."""
+
+READ, WROTE = "read", "wrote"
+
+
+@dataclass(frozen=True, slots=True)
+class RunningMean:
+    """Mean loss of the newest `tokens` of one kind, in nats; None while there are none."""
+
+    mean: float | None
+    tokens: int
+
+    @property
+    def perplexity(self) -> float | None:
+        return None if self.mean is None else exp(min(self.mean, 700.0))
+
+
+@dataclass
+class Readings:
+    """Fed with every event, in order, with the second at which it came."""
+
+    facts: ModelFacts | None = None
+    cache: CacheState | None = None
+    evicted_text: str | None = None
+    """Of the latest entries that left."""
+    evicted_last: int | None = None
+    """Position of the last of them."""
+    share: float | None = None
+    """Of the newest token that says anything of it."""
+    strong_head: StrongHead | None = None
+    strong_entry: StrongEntry | None = None
+    loss: float | None = None
+    """Of the newest token."""
+    reply_tokens: int = 0
+    """Of the reply that is being written, or was last."""
+    tokens_per_second: float | None = None
+    """Of the reply that is being written, after its first token so far; of the last one, as the engine gave it."""
+    seconds_to_first_token: float | None = None
+    losses: Series = field(default_factory=Series)
+    shares: Series = field(default_factory=Series)
+    head_shares: Series = field(default_factory=Series)
+    _first_at: float = 0.0
+
+    def opened(self, facts: ModelFacts, cache: CacheState) -> None:
+        self.facts, self.cache = facts, cache
+
+    def reply_begins(self) -> None:
+        self.reply_tokens = 0
+        self.tokens_per_second = self.seconds_to_first_token = None
+
+    def take(self, event: Event, at: float) -> None:
+        """`at`: seconds of a clock that only goes forward."""
+        if isinstance(event, Token):
+            self._token(event, at)
+        elif isinstance(event, ChunkRead):
+            self._chunk(event)
+        elif isinstance(event, Evicted):
+            # The counts come with the next event that brings the whole state, so that they always agree.
+            self.evicted_text, self.evicted_last = event.text, event.last
+        elif isinstance(event, CacheChanged):
+            self._changed(event)
+        elif isinstance(event, Prefilled):
+            self.cache = event.cache
+        elif isinstance(event, Finished):
+            self.cache = event.cache
+            self.tokens_per_second = event.tokens_per_second
+            self.seconds_to_first_token = event.seconds_to_first_token
+
+    def mean_loss(self, kind: str) -> RunningMean:
+        return RunningMean(*self.losses.mean(MEAN_OF, kind))
+
+    def _token(self, event: Token, at: float) -> None:
+        self.cache = event.cache
+        self.loss, self.share = event.loss, event.sink_share
+        self.strong_head, self.strong_entry = event.strong_head, event.strong_entry
+        self.losses.add(event.loss, WROTE)
+        self.shares.add(event.sink_share)
+        self.head_shares.add(event.strong_head.share if event.strong_head else None)
+        if self.reply_tokens == 0:
+            self._first_at = at
+        elif at > self._first_at:
+            self.tokens_per_second = self.reply_tokens / (at - self._first_at)
+        self.reply_tokens += 1
+
+    def _chunk(self, event: ChunkRead) -> None:
+        self.cache = event.cache
+        for loss, share in zip(event.losses, event.shares, strict=True):
+            self.losses.add(loss, READ)
+            self.shares.add(share)
+            self.head_shares.add(None)
+        self.loss, self.share = event.losses[-1], event.shares[-1]
+        self.strong_head = self.strong_entry = None
+
+    def _changed(self, event: CacheChanged) -> None:
+        self.cache = event.after
+        if event.cause == "clear":
+            self.evicted_text = self.evicted_last = None
+            self.share = self.loss = self.strong_head = self.strong_entry = None
+        name = change_name(event)
+        for series in (self.losses, self.shares, self.head_shares):
+            series.mark(name)
+
+
+def change_name(event: CacheChanged) -> str:
+    """What changed, in a word or two, for the mark in a chart."""
+    after = event.after
+    if event.cause == "policy":
+        return after.policy
+    if event.cause == "positions":
+        return after.positions
+    if event.cause == "window":
+        return f"window {after.window:,}"
+    if event.cause == "sinks":
+        return f"{after.sinks:,} sinks"
+    return event.cause

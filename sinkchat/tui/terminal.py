@@ -1,0 +1,63 @@
+"""Keeps the terminal to ourselves: what native libraries print goes to the log file instead of through the screen."""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TextIO
+
+
+@contextmanager
+def guarded(log: Path) -> Iterator[TextIO | None]:
+    """Inside, file descriptors 1 and 2 are the log file, and the screen is drawn through a duplicate of the terminal.
+
+    Yields that duplicate, for programs that are started meanwhile; None where there is no terminal to guard.
+    """
+    if not _is_terminal(2):
+        yield None
+        return
+    terminal = os.fdopen(os.dup(2), "w", encoding="utf-8", errors="replace")
+    target = _open_log(log)
+    kept = {descriptor: os.dup(descriptor) for descriptor in (1, 2) if _is_terminal(descriptor)}
+    streams = sys.__stdout__, sys.__stderr__
+    logger, handler = logging.getLogger(), logging.StreamHandler(os.fdopen(os.dup(target), "w", encoding="utf-8"))
+    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
+    try:
+        for stream in (sys.stdout, sys.stderr):
+            stream.flush()
+        for descriptor in kept:
+            os.dup2(target, descriptor)
+        # Textual draws on the one, and asks the other how large the terminal is.
+        sys.__stdout__ = sys.__stderr__ = terminal  # type: ignore[misc]
+        logger.addHandler(handler)
+        yield terminal
+    finally:
+        logger.removeHandler(handler)
+        handler.stream.close()
+        sys.__stdout__, sys.__stderr__ = streams  # type: ignore[misc]
+        terminal.flush()
+        for descriptor, original in kept.items():
+            os.dup2(original, descriptor)
+            os.close(original)
+        os.close(target)
+        terminal.close()
+
+
+def _is_terminal(descriptor: int) -> bool:
+    try:
+        return os.isatty(descriptor)
+    except OSError:
+        return False
+
+
+def _open_log(path: Path) -> int:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        return os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+    except OSError:
+        # A screen that nobody prints through matters more than the log.
+        return os.open(os.devnull, os.O_WRONLY)

@@ -1,0 +1,109 @@
+"""Text that grows: its rows, of which all but the last few are final.
+
+Only the open end is read again when text is added, so a reply costs the same per token however long it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from sinkchat.tui.text.markdown import Section, parse
+from sinkchat.tui.text.row import LONGEST, Cell, Row, plain_rows
+
+OPEN_END = 3 * LONGEST
+"""Characters of a block that is still open before it is cut: a block that never ends must not grow for ever."""
+
+
+class Flow:
+    """Text that is added to. `final` rows never change again; `open_rows` are read anew with each addition."""
+
+    def __init__(self) -> None:
+        self.source = ""
+        self.final: list[Row] = []
+        self.open_rows: list[Row] = []
+        self._settled = 0  # source before this offset is in `final`
+
+    def add(self, text: str) -> None:
+        self.source += text
+        self._read(finished=False)
+
+    def finish(self) -> None:
+        """Nothing is added any more."""
+        self._read(finished=True)
+        self.final += self.open_rows
+        self.open_rows = []
+        self._settled = len(self.source)
+
+    def _read(self, *, finished: bool) -> None:
+        raise NotImplementedError
+
+
+class PlainFlow(Flow):
+    """Text shown as it is, line by line."""
+
+    def _read(self, *, finished: bool) -> None:
+        rows = plain_rows(self.source[self._settled :], self._settled)
+        joined = bool(self.final) and self._settled > 0 and self.source[self._settled - 1] != "\n"
+        if joined:
+            rows[0] = Row(rows[0].cell, rows[0].offset, joined=True)
+        self.final += rows[:-1]
+        self.open_rows = rows[-1:]
+        self._settled = rows[-1].offset
+        if not finished and not rows[-1].cell.text and not self.source:
+            self.open_rows = []
+
+
+class MarkdownFlow(Flow):
+    """Markdown, block by block: a block is final when the next one has begun."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._fence = ""  # the opening line of a fence that was cut, read again before its further parts
+        self._joined = False
+
+    def _read(self, *, finished: bool) -> None:
+        while len(self.source) - self._settled > OPEN_END and self._cut():
+            pass
+        sections = self._parse(self.source[self._settled :], finished=finished)
+        settled = sections if finished else sections[:-1]
+        for section in settled:
+            self.final += self._spaced(section)
+            self._settled = section.end
+            self._fence, self._joined = "", False
+        last = [] if finished else sections[-1:]
+        self.open_rows = [row for section in last for row in self._spaced(section)]
+
+    def _parse(self, text: str, *, finished: bool) -> list[Section]:
+        if not self._fence:
+            return parse(text, self._settled, finished=finished)
+        sections = parse(self._fence + text, self._settled - len(self._fence), finished=finished)
+        return [Section(max(self._settled, section.start), section.end, section.rows) for section in sections]
+
+    def _spaced(self, section: Section) -> list[Row]:
+        """The section's rows below an empty one, unless it goes on with what is above."""
+        if self._joined or not section.rows or not (self.final or section.start > 0):
+            return list(section.rows)
+        return [Row(Cell("", ()), max(0, section.rows[0].offset - 1)), *section.rows]
+
+    def _cut(self) -> bool:
+        """Makes the first part of a block that grew too long final. False when there are several blocks to settle."""
+        text = self.source[self._settled : self._settled + OPEN_END]
+        sections = self._parse(self.source[self._settled :], finished=False)
+        if len(sections) > 1:
+            return False
+        at = text.rfind("\n") + 1 or text.rfind(" ") + 1 or len(text)
+        part = self._parse(text[:at], finished=False)
+        for section in part:
+            self.final += self._spaced(section)
+            self._joined = True
+        self._fence = self._fence or _fence_of(text)
+        self._settled += at
+        return True
+
+
+def _fence_of(text: str) -> str:
+    first = text.split("\n", 1)[0]
+    return first + "\n" if first.lstrip().startswith(("```", "~~~")) else ""
+
+
+Maker = Callable[[], Flow]

@@ -1,0 +1,185 @@
+"""What one voice said, as the screen shows it: text that grows, and the token at which each piece of it was read.
+
+A passage knows the position of every token of its text, so that the horizon can be drawn at the very token.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from sinkchat.tui.text.flow import Flow, MarkdownFlow, PlainFlow
+from sinkchat.tui.text.row import Cell, Line, Row, lay_out
+
+Voice = Literal["system", "person", "file", "reply", "notice", "warning"]
+
+STANZA = 40
+"""Rows that are laid out together."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sight:
+    """What the model can see: the first `kept` tokens of a sequence, and those from `horizon` on."""
+
+    sequence: int
+    kept: int
+    horizon: int
+
+
+class Stanza:
+    """A few rows of a passage, with their lines at the width they were last asked for."""
+
+    def __init__(self, passage: Passage, rows: Sequence[Row], former: Stanza | None = None) -> None:
+        self.passage = passage
+        self.rows = tuple(rows)
+        self._width: int = former._width if former else 0
+        self._parts: list[list[Line]] = []
+        self._lines: list[Line] | None = None
+        if former:
+            # Rows that are the same objects as before have the same lines.
+            same = 0
+            while same < min(len(self.rows), len(former._parts)) and self.rows[same] is former.rows[same]:
+                same += 1
+            self._parts = former._parts[:same]
+
+    def lines(self, width: int) -> list[Line]:
+        if width != self._width:
+            self._width, self._parts, self._lines = width, [], None
+        if self._lines is None:
+            self._parts += [lay_out(row, width) for row in self.rows[len(self._parts) :]]
+            self._lines = [line for part in self._parts for line in part]
+        return self._lines
+
+
+class Passage:
+    """One message, file or notice. Texts given to it must be printable already."""
+
+    def __init__(self, voice: Voice, text: str = "", *, label: str = "", sequence: int = 0) -> None:
+        self.voice = voice
+        self.label = label
+        self.sequence = sequence
+        self.first: int | None = None
+        """Position of the first token of the text."""
+        self.footer = ""
+        self.finished = False
+        self.unread_from: int | None = None
+        """Source offset from which on the model has not read the text (yet, or ever)."""
+        self.stanzas: list[Stanza] = []
+        self._ends: list[int] = []  # source offset at which each token's text ends
+        self._flow: Flow = MarkdownFlow() if voice == "reply" else PlainFlow()
+        self._placed = 0  # final rows that are in full stanzas
+        if text:
+            self._flow.add(text)
+        self._arrange()
+
+    @property
+    def text(self) -> str:
+        return self._flow.source
+
+    @property
+    def tokens(self) -> int:
+        return len(self._ends)
+
+    def add(self, text: str) -> None:
+        if text:
+            self._flow.add(text)
+            self._arrange()
+
+    def said(self, position: int, text: str) -> None:
+        """A token was sampled: it takes `position`. Its text is added with `add`, at once or later."""
+        self._mark(position, (self._ends[-1] if self._ends else 0) + len(text))
+
+    def read(self, position: int, lengths: Sequence[int]) -> None:
+        """Tokens of the text were read, the first of them at `position`; `lengths` of their printable texts."""
+        for length in lengths:
+            end = (self._ends[-1] if self._ends else 0) + length
+            self._mark(position, end)
+            position += 1
+
+    def _mark(self, position: int, end: int) -> None:
+        if self.first is None:
+            self.first = position
+        self._ends.append(end)
+
+    def finish(self, footer: str = "") -> None:
+        self.finished = True
+        self.footer = footer
+        self._flow.finish()
+        self._arrange()
+
+    def reopen(self) -> None:
+        """More is said, after a stop."""
+        self.finished = False
+        self.footer = ""
+        self._arrange()
+
+    def note(self, footer: str) -> None:
+        self.footer = footer
+        self._arrange()
+
+    def read_up_to(self) -> int:
+        """Source offset behind the last token that was read or said."""
+        return min(self._ends[-1], len(self.text)) if self._ends else 0
+
+    def cut(self, sight: Sight) -> int:
+        """Source offset of the first character that the model sees, sinks aside; the length if it sees none."""
+        gone = self.gone_tokens(sight)
+        if gone == 0:
+            return 0
+        return len(self.text) if gone >= self.tokens else min(self._ends[gone - 1], len(self.text))
+
+    def kept(self, sight: Sight) -> int:
+        """Source offset up to which the text's tokens are sinks."""
+        if self.sequence != sight.sequence or self.first is None or sight.kept <= self.first:
+            return 0
+        count = min(sight.kept - self.first, self.tokens)
+        return min(self._ends[count - 1], len(self.text))
+
+    def gone_tokens(self, sight: Sight) -> int:
+        """How many tokens of the text, from its first, lie before the horizon."""
+        if self.sequence < sight.sequence:
+            return max(self.tokens, 1) if self.text else 0
+        if self.first is None or self.sequence > sight.sequence:
+            return 0
+        return max(0, min(sight.horizon - self.first, self.tokens))
+
+    def unseen_tokens(self, sight: Sight) -> int:
+        """How many tokens of the text the model cannot see: those before the horizon that are no sinks."""
+        gone = self.gone_tokens(sight)
+        if not gone or self.first is None or self.sequence != sight.sequence:
+            return min(gone, self.tokens)
+        return gone - max(0, min(sight.kept - self.first, gone))
+
+    def position_at(self, offset: int) -> int | None:
+        """Position of the token whose text has the character at this source offset."""
+        index = bisect_left(self._ends, offset + 1)
+        return self.first + index if self.first is not None and index < self.tokens else None
+
+    def _arrange(self) -> None:
+        """Puts the rows into stanzas; the full ones stay as they are."""
+        final = self._flow.final
+        open_ = self.stanzas.pop() if self.stanzas else None
+        while len(final) - self._placed > STANZA:
+            rows = [*self._head(), *final[self._placed : self._placed + STANZA]]
+            self.stanzas.append(Stanza(self, rows, open_))
+            self._placed += STANZA
+            open_ = None
+        rows = [*self._head(), *final[self._placed :], *self._flow.open_rows, *self._tail()]
+        self.stanzas.append(Stanza(self, rows, open_))
+
+    def _head(self) -> Iterator[Row]:
+        """An empty line above the passage, and its label."""
+        if self._placed:
+            return
+        yield _ABOVE
+        if self.label:
+            yield Row(Cell(self.label, (), ((0, len(self.label), "label"),)), 0, "label")
+
+    def _tail(self) -> Iterator[Row]:
+        if self.footer:
+            yield Row(Cell(self.footer, (), ((0, len(self.footer), "label"),)), len(self.text), "label")
+
+
+_ABOVE = Row(Cell("", ()), 0, "gap")
