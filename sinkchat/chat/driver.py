@@ -61,12 +61,10 @@ class Driver:
             end = failure or replace(end, tokens=done, cache=self._engine.state())
         return end
 
-    def reply(self, message: int, max_tokens: int, *, endless: bool) -> Run:
+    def reply(self, message: int, max_tokens: int, *, ignore_stops: bool) -> Run:
         if self._cancelled.is_set():
             return self._ending("cancelled", 0)
-        end = yield from self._events(
-            self._engine.generate(0 if endless else max_tokens, ignore_stops=endless), message
-        )
+        end = yield from self._events(self._engine.generate(max_tokens, ignore_stops=ignore_stops), message)
         return end or self._ending("error", 0, "the engine stopped without saying why")
 
     def change(self, events: Iterator[Event]) -> Run:

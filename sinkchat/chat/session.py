@@ -56,6 +56,8 @@ class ChatSession:
         """0 means no cap."""
         self.endless = False
         """Stop tokens are ignored and nothing caps a reply, until it is cancelled. Read when a reply begins."""
+        self.ignore_stops = False
+        """Stop tokens are ignored and the cap holds. Read when a reply begins."""
         self.pin_system = pin_system
         self.sampling = sampling
         self._engine, self._template, self._journal = engine, template, journal
@@ -237,7 +239,9 @@ class ChatSession:
         return self._template.encode(_BREAK) if text_follows and sequence.turn_tokens else ()
 
     def _answer(self, message: int) -> Iterator[Event]:
-        yield from self._ended(self._driver.reply(message, self.max_reply_tokens, endless=self.endless), message)
+        cap = 0 if self.endless else self.max_reply_tokens
+        ignore_stops = self.endless or self.ignore_stops
+        yield from self._ended(self._driver.reply(message, cap, ignore_stops=ignore_stops), message)
 
     def _ended(self, run: Run, message: int | None) -> Generator[Event, None, bool]:
         """Run it to its end, and say how it ended if it says so itself; True then."""
