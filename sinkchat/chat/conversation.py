@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import Any
 
+from sinkchat.chat.happening import Eviction, Opening, PolicyChange, Readmission, SamplingChange
 from sinkchat.chat.line import Entry
 from sinkchat.chat.message import Loop, Message, TokenRecord
 from sinkchat.chat.records import (
@@ -31,113 +32,7 @@ from sinkchat.chat.records import (
     TokenSaid,
     Totals,
 )
-from sinkchat.engine.events import CacheState
-from sinkchat.models.sampling import Sampling
-
-Place = Literal["empty", "person", "reply"]
-"""Where a sequence ends: before anything, inside a person's turn, or inside the model's reply."""
-
-
-@dataclass(frozen=True, slots=True)
-class Opening:
-    """A program began to write the journal: at the start, and at each resumption."""
-
-    time: float
-    message: int | None
-    """The message before it."""
-    record: Opened
-
-
-@dataclass(frozen=True, slots=True)
-class PolicyChange:
-    """Policy, positions, sinks or window changed, or the cache was rebuilt or cleared."""
-
-    time: float
-    sequence: int
-    message: int | None
-    """The message before it, or the one that it interrupted."""
-    position: int
-    """Tokens that the sequence had then; the next token is the first under the new rule."""
-    before: CacheState
-    after: CacheState
-    cause: str
-    exact: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Eviction:
-    """Entries that left the cache for one cause and in order, while one message grew."""
-
-    sequence: int
-    message: int | None
-    """The message that was being read or written."""
-    first: int
-    last: int
-    """Positions of the entries."""
-    count: int
-    cause: str
-    at_position: int
-    """Tokens that the sequence had when the first of them left."""
-    until_position: int
-    """And when the last left."""
-
-
-@dataclass(frozen=True, slots=True)
-class Readmission:
-    """Entries that were gone were computed again."""
-
-    sequence: int
-    message: int | None
-    first: int
-    last: int
-    count: int
-    at_position: int
-
-
-@dataclass(frozen=True, slots=True)
-class SamplingChange:
-    time: float
-    message: int | None
-    sampling: Sampling
-
-
-@dataclass(slots=True)
-class TokenSequence:
-    """One run of tokens from position 0, as they were fed."""
-
-    number: int
-    started: float
-    system: str | None
-    cause: str
-    tokens: list[TokenRecord] = field(default_factory=list)
-    place: Place = "empty"
-    turn_tokens: int = 0
-    """Tokens of text in the person's turn that is open."""
-    plan: PromptPlanned | None = None
-    """The latest prompt."""
-    plan_start: int = 0
-    """Position of its first token."""
-    plan_done: int = 0
-    """How many of its tokens were fed."""
-
-    @property
-    def next_position(self) -> int:
-        return self.tokens[-1].position + 1 if self.tokens else 0
-
-    @property
-    def plan_total(self) -> int:
-        return len(self.plan.lead) + self.plan.text + len(self.plan.tail) if self.plan else 0
-
-    @property
-    def unfinished_frame(self) -> tuple[int, ...]:
-        """What is still to be fed where a prompt was cut inside a frame, so that the turn is properly formed."""
-        plan, done = self.plan, self.plan_done
-        if plan is None:
-            return ()
-        head = len(plan.lead)
-        if 0 < done < head:
-            return plan.lead[done:]
-        return plan.tail[done - head - plan.text :] if done > head + plan.text else ()
+from sinkchat.chat.sequence import TokenSequence
 
 
 @dataclass(slots=True)

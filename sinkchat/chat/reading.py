@@ -78,7 +78,7 @@ class _Reader:
             line = read_line(raw)
         except NewerLine:
             raise JournalError(
-                f"The journal {self.path} is from a newer sinkchat, from line {number} on; update sinkchat to read it."
+                f"Line {number} of the journal {self.path} is from a newer sinkchat; update sinkchat to read it."
             ) from None
         if line is None:
             self._unreadable.append(Damage(number, "is damaged"))
