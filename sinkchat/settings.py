@@ -99,13 +99,13 @@ class Settings:
         least=1,
         most=_LARGEST,
     )
-    policy: str = _setting(
+    policy: Literal["sinks", "window", "full"] = _setting(
         "text",
         "sinks",
         "What is kept when the cache is full: the sinks and the newest, the newest alone, or everything.",
         choices=("sinks", "window", "full"),
     )
-    positions: str = _setting(
+    positions: Literal["cache", "absolute"] = _setting(
         "text",
         "cache",
         "Where a query is placed: by its index in the cache, or by its place in the whole sequence.",

@@ -100,19 +100,19 @@ class ChatSession:
 
     # -- turns
 
-    def say(self, text: str) -> Iterator[Event]:
+    def say(self, text: str) -> Generator[Event, None, None]:
         """A person's turn, then the reply. With an empty text the turn that is open is answered as it stands."""
         return self._run(self._say(text))
 
-    def read(self, text: str, name: str) -> Iterator[Event]:
+    def read(self, text: str, name: str) -> Generator[Event, None, None]:
         """A file's text, without a reply: the person's turn stays open for what is said or read next."""
         return self._run(self._read(text, name))
 
-    def go_on(self) -> Iterator[Event]:
+    def go_on(self) -> Generator[Event, None, None]:
         """More of the reply that was last."""
         return self._run(self._go_on())
 
-    def resume(self) -> Iterator[Event]:
+    def resume(self) -> Generator[Event, None, None]:
         """Feed the tokens of a resumed session again: `Rebuilding` and `Evicted`, then `CacheChanged`; or
         `Finished` when cancelled, and what is missing is fed before the next turn."""
         return self._run(self._resume())
@@ -126,15 +126,15 @@ class ChatSession:
         positions: Positions | None = None,
         sinks: int | None = None,
         window: int | None = None,
-    ) -> Iterator[Event]:
+    ) -> Generator[Event, None, None]:
         """As the engine's. Raises `CacheError` also when the pinned system prompt would not fit."""
         return self._run(self._change(policy, positions, sinks, window))
 
-    def rebuild(self) -> Iterator[Event]:
+    def rebuild(self) -> Generator[Event, None, None]:
         """Run the sinks and the newest tokens through the model again."""
         return self._run(self._cache_run(self._engine.rebuild()))
 
-    def clear(self, system: str | Keep | None = KEEP) -> Iterator[Event]:
+    def clear(self, system: str | Keep | None = KEEP) -> Generator[Event, None, None]:
         """A new sequence, with this system prompt; the old one stays in the journal."""
         return self._run(self._clear(system))
 
@@ -161,7 +161,7 @@ class ChatSession:
 
     # -- how it is done
 
-    def _run(self, run: Iterator[Event]) -> Iterator[Event]:
+    def _run(self, run: Iterator[Event]) -> Generator[Event, None, None]:
         if self._running:
             raise UsageError("The last request is still being answered; stop it with Esc first.")
         self._running = True

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from sinkchat.cli.interrupt import Interrupt
+from sinkchat.cli.log import keep_log
 from sinkchat.cli.opening import open_session
 from sinkchat.cli.prompt import gather
 from sinkchat.cli.reply import JsonReply, PlainReply, Reply
@@ -38,6 +39,7 @@ def run(question: Question, settings: Settings, opening: Opening = open_session)
     The prompt is read first, so that a wrong one is told before a model is loaded.
     """
     prompt = gather(question.words, question.prompt_file)
+    keep_log()
     with Interrupt() as interrupt:
         line = ProgressLine()
         try:
@@ -56,7 +58,8 @@ def _print(
     """Run the turn to its end, whatever happens: only a finished turn leaves the journal whole."""
     reply: Reply = JsonReply() if question.json else PlainReply()
     ended: Finished | None = None
-    with contextlib.closing(session.say(prompt, ignore_stops=question.ignore_eos)) as events:
+    session.ignore_stops = question.ignore_eos
+    with contextlib.closing(session.say(prompt)) as events:
         try:
             for event in events:
                 if interrupt.asked:

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import sys
+
+from sinkchat.cli.opening import open_session
+from sinkchat.cli.terminal import is_terminal
+from sinkchat.errors import UsageError
 from sinkchat.settings import Settings
 
 
 def run(settings: Settings) -> int:
-    """Show the screen until the person leaves. The model is loaded behind it."""
-    from sinkchat.cli.opening import open_session, quiet_libraries
+    """Show the screen until the person leaves; returns the exit code. The model is loaded behind the screen."""
+    if not is_terminal(sys.stderr):
+        raise UsageError("The screen is drawn through standard error too; start sinkchat without redirecting it.")
     from sinkchat.tui.app import SinkchatApp
 
-    quiet_libraries()
     app = SinkchatApp(lambda progress: open_session(settings, progress), settings)
     app.run()
     return app.return_code or 0

@@ -6,8 +6,7 @@ Importing this module imports no model library; calling `open_session` does.
 from __future__ import annotations
 
 import dataclasses
-import os
-from collections.abc import Mapping
+import importlib
 from typing import TYPE_CHECKING, Any
 
 from sinkchat import locations
@@ -17,22 +16,6 @@ from sinkchat.settings import Settings
 
 if TYPE_CHECKING:
     from sinkchat.chat.session import ChatSession
-
-QUIET: Mapping[str, str] = {
-    # Kernels from a hub would be other code than the one that was tested.
-    "USE_HUB_KERNELS": "0",
-    "TOKENIZERS_PARALLELISM": "false",
-    "HF_HUB_DISABLE_PROGRESS_BARS": "1",
-    "HF_HUB_DISABLE_TELEMETRY": "1",
-    "TRANSFORMERS_VERBOSITY": "error",
-    "TRANSFORMERS_NO_ADVISORY_WARNINGS": "1",
-    "BITSANDBYTES_NOWELCOME": "1",
-}
-
-
-def quiet_libraries() -> None:
-    """Set what the libraries read from the environment when they are imported: no bars, no chatter."""
-    os.environ.update(QUIET)
 
 
 def drawn_as(default: Sampling, settings: Settings) -> Sampling:
@@ -51,7 +34,8 @@ def open_session(settings: Settings, progress: ProgressSink) -> ChatSession:
     Raises `ModelError` if there is no such model or it cannot be run, `CacheError` if the window does not fit,
     `JournalError` if nothing can be written.
     """
-    quiet_libraries()
+    # First of all: it sets what the other libraries read from the environment when they are imported.
+    importlib.import_module("sinkchat.models.libraries")
     from sinkchat.models.find import find
 
     # A misspelt name is told at once, before anything heavy is imported.

@@ -7,7 +7,7 @@ import math
 import sys
 from typing import Protocol
 
-from sinkchat.chat.printable import visible
+from sinkchat.cli.stream import VisibleStream
 from sinkchat.engine.events import CacheState, Event, Finished, Prefilled, Token
 
 
@@ -22,16 +22,30 @@ class Reply(Protocol):
 
 
 class PlainReply:
-    """The reply's text, nothing else; control characters as visible symbols."""
+    """The reply's text, nothing else; control characters as visible symbols. Ends with a line break."""
+
+    def __init__(self) -> None:
+        self._text = VisibleStream()
+        self._last = ""
 
     def show(self, event: Event) -> None:
-        if isinstance(event, Token) and event.text:
-            _write(visible(event.text))
+        if isinstance(event, Token):
+            self._print(self._text.push(event.text))
         elif isinstance(event, Finished):
-            _write("\n")
+            self._end()
 
     def fail(self, reason: str, cache: CacheState) -> None:
-        _write("\n")
+        self._end()
+
+    def _end(self) -> None:
+        self._print(self._text.flush())
+        if self._last and self._last != "\n":
+            self._print("\n")
+
+    def _print(self, text: str) -> None:
+        if text:
+            self._last = text[-1]
+            _write(text)
 
 
 class JsonReply:
