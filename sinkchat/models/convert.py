@@ -6,6 +6,10 @@ every time than loading the folder.
 
 from __future__ import annotations
 
+import errno
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -13,34 +17,58 @@ from sinkchat.errors import ModelError
 from sinkchat.models.libraries import quiet
 from sinkchat.models.progress import Progress, ProgressSink
 
-_STEPS = 3
+_STAGE = "converting the small model, once"
 
 
 def convert(gguf: Path, folder: Path, progress: ProgressSink) -> None:
-    """Write config, tokenizer with chat template, and bfloat16 safetensors into the existing, empty `folder`."""
-    stage = "converting the small model, once"
-    progress(Progress(stage, 0, _STEPS))
+    """Write config, tokenizer with chat template, and bfloat16 safetensors into the existing, empty `folder`.
+
+    `gguf` should stand in a folder of its own: the loader looks for other files beside it.
+    """
+    progress(Progress(_STAGE, 0, None))
     import torch
+    from safetensors import SafetensorError
     from transformers import AutoModelForCausalLM, AutoTokenizer, GgufConfig
 
     quiet()
     try:
-        tokenizer = AutoTokenizer.from_pretrained(gguf.parent, gguf_file=gguf.name, trust_remote_code=False)
-        _restore_pre_tokenizer(tokenizer)
-        progress(Progress(stage, 1, _STEPS))
-        model = AutoModelForCausalLM.from_pretrained(
-            gguf.parent,
-            gguf_file=gguf.name,
-            quantization_config=GgufConfig(dequantize=True),
-            dtype=torch.bfloat16,
-            trust_remote_code=False,
-        )
+        with _progress_shown(progress):
+            tokenizer = AutoTokenizer.from_pretrained(gguf.parent, gguf_file=gguf.name, trust_remote_code=False)
+            _restore_pre_tokenizer(tokenizer)
+            model = AutoModelForCausalLM.from_pretrained(
+                gguf.parent,
+                gguf_file=gguf.name,
+                quantization_config=GgufConfig(dequantize=True),
+                dtype=torch.bfloat16,
+                trust_remote_code=False,
+            )
     except (ValueError, KeyError, IndexError, RuntimeError, ImportError) as error:
         raise ModelError(f"The file {gguf.name} could not be converted ({error}); fetch it again.") from error
-    progress(Progress(stage, 2, _STEPS))
-    tokenizer.save_pretrained(folder)
-    model.save_pretrained(folder)
-    progress(Progress(stage, _STEPS, _STEPS))
+    try:
+        tokenizer.save_pretrained(folder)
+        model.save_pretrained(folder)
+    except SafetensorError as error:  # which is no OSError, and names the system's reason only in words
+        full = os.strerror(errno.ENOSPC) in str(error)
+        raise OSError(errno.ENOSPC if full else errno.EIO, str(error)) from error
+
+
+@contextmanager
+def _progress_shown(progress: ProgressSink) -> Iterator[None]:
+    """Put progress in the place of the loader's own bar over the tensors, which would go to the terminal."""
+    from transformers import modeling_gguf_pytorch_utils as loader
+
+    def counted(tensors: Any, **_options: Any) -> Iterator[Any]:
+        total = len(tensors)
+        for done, tensor in enumerate(tensors):
+            progress(Progress(_STAGE, done, total))
+            yield tensor
+
+    bar = loader.tqdm
+    loader.tqdm = counted
+    try:
+        yield
+    finally:
+        loader.tqdm = bar
 
 
 def _restore_pre_tokenizer(tokenizer: Any) -> None:

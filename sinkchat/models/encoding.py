@@ -10,6 +10,7 @@ from collections.abc import Collection
 from typing import Any
 
 _ANCHORS = ("\n", ".", "a")
+_WORD = "a"
 
 
 class TextEncoder:
@@ -25,8 +26,16 @@ class TextEncoder:
         self._control = {i for i, token in tokenizer.added_tokens_decoder.items() if token.special} | set(control)
         self._anchors = self._find_anchors()
 
-    def frame(self, text: str, *, first: bool = False) -> tuple[int, ...]:
-        """Ids of a template's own text, control tokens recognised. `first`: nothing stands before it."""
+    def frame(self, text: str, *, first: bool = False, leads: bool = False) -> tuple[int, ...]:
+        """Ids of a template's own text, control tokens recognised.
+
+        `first`: nothing stands before it. `leads`: somebody's text follows, which tells how blank lines at the end
+        are cut. A space at the end stays a token of its own, though with the word after it, it might be one.
+        """
+        if leads and text:
+            pairs = self._encode(text + _WORD, split=False, anchored=not first)
+            if pairs[-1][1] == len(text):
+                return tuple(token_id for token_id, _ in pairs[:-1])
         return tuple(token_id for token_id, _ in self._encode(text, split=False, anchored=not first))
 
     def text(self, text: str) -> tuple[int, ...]:

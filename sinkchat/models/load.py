@@ -71,7 +71,10 @@ def load(
     template = ChatTemplate(tokenizer)
 
     checkpoint = model_config.dtype or torch.float32
-    chosen = place(device=device, dtype=dtype, quant=chosen_quant(quant, stored, name), checkpoint=checkpoint)
+    bits = chosen_quant(quant, stored, name)
+    # A checkpoint that is quantized already has other shapes, and was made to fit.
+    matrices = () if stored else tensors
+    chosen = place(device=device, dtype=dtype, quant=bits, checkpoint=checkpoint, tensors=matrices)
     check_memory(needed_bytes(tensors, chosen, stored=stored is not None), chosen.device, name)
     with _memory_told(name, chosen.device), _progress_shown(f"loading {name}", tensors, progress):
         model = _model(folder, name, chosen, stored is not None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -25,14 +26,23 @@ class Placement:
     """`none`, `nf4` or `int8`."""
 
 
-def place(*, device: str, dtype: str, quant: str | None, checkpoint: torch.dtype) -> Placement:
-    """`quant` None is the machine's choice; `checkpoint` is the type of the stored weights.
+def place(
+    *, device: str, dtype: str, quant: str | None, checkpoint: torch.dtype, tensors: Iterable[StoredTensor]
+) -> Placement:
+    """`quant` None is the machine's choice; `checkpoint` is the type of the stored weights, `tensors` are they.
 
     `dtype` `auto` is the checkpoint's. Only a CPU without fast bfloat16 gets float32 instead, and a GPU without it
     float16. Raises `ModelError` where the machine lacks what was asked for.
     """
     where = _device(device)
-    bits = quant or ("nf4" if _nf4_is_fast(where) else "none")
+    odd = _odd_matrix(tensors) if where.type == "cpu" and _fused() else None
+    fast = where.type == "cuda" or (where.type == "cpu" and _fused())
+    bits = quant or ("nf4" if fast and not odd else "none")
+    if bits == "nf4" and odd:
+        raise ModelError(
+            f"--quant nf4 cannot be had on this CPU: {odd.name} is {odd.shape[0]} by {odd.shape[1]}, "
+            "and rows must come in 32s, columns in 64s; say --quant none or int8."
+        )
     if bits != "none" and not _quantizes(where):
         raise UsageError(f"--quant {bits} does not run on {where.type}; say --quant none.")
     return Placement(where, _dtype(dtype, where, checkpoint), bits)
@@ -89,15 +99,21 @@ def _cpu_has_bfloat16() -> bool:
     return any(getattr(torch.cpu, f"_is_{name}_supported", bool)() for name in ("avx512_bf16", "amx_tile"))
 
 
-def _nf4_is_fast(device: torch.device) -> bool:
-    if device.type == "cuda":
-        return True
-    if device.type != "cpu":
-        return False
-    # The question that bitsandbytes itself asks before it takes its fused kernel.
+def _fused() -> bool:
+    """Whether bitsandbytes multiplies 4-bit weights on this CPU without unpacking them: its own question."""
     from bitsandbytes.functional import has_avx512bf16
 
     return bool(has_avx512bf16())
+
+
+def _odd_matrix(tensors: Iterable[StoredTensor]) -> StoredTensor | None:
+    """A matrix that the fused kernel cannot lay out; real models have none."""
+    return next((t for t in tensors if _is_quantized(t) and (t.shape[0] % 32 or t.shape[1] % 64)), None)
+
+
+def _is_quantized(tensor: StoredTensor) -> bool:
+    """The matrices of the layers are quantized; embeddings, output matrix and norms keep the dtype."""
+    return ".layers." in tensor.name and len(tensor.shape) == 2
 
 
 def _quantizes(device: torch.device) -> bool:
@@ -107,21 +123,14 @@ def _quantizes(device: torch.device) -> bool:
 
 
 def needed_bytes(tensors: Iterable[StoredTensor], placement: Placement, *, stored: bool) -> int:
-    """The least that the weights will take. `stored`: the checkpoint is quantized already, and is loaded as it is.
-
-    The matrices of the layers are quantized; embeddings, output matrix and norms keep the dtype.
-    """
+    """The least that the weights will take. `stored`: the checkpoint is quantized already, and is loaded as it is."""
     tensors = tuple(tensors)
     if stored:
         return sum(tensor.bytes for tensor in tensors)
     per_weight = {"none": placement.dtype.itemsize, "nf4": 0.5, "int8": 1}[placement.quant]
     total = 0.0
     for tensor in tensors:
-        count = 1
-        for size in tensor.shape:
-            count *= size
-        matrix = ".layers." in tensor.name and len(tensor.shape) == 2
-        total += count * (per_weight if matrix else placement.dtype.itemsize)
+        total += math.prod(tensor.shape) * (per_weight if _is_quantized(tensor) else placement.dtype.itemsize)
     return int(total)
 
 

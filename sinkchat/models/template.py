@@ -37,7 +37,7 @@ class ChatTemplate:
         # What closes a reply also begins `between`; what is left of it opens a person's turn.
         self._person = between.removeprefix(end)
         self._encoder = TextEncoder(tokenizer, control=_added_ids(tokenizer, self._bare + between + ask))
-        self._between = self._encoder.frame(between)
+        self._between = self._encoder.frame(between, leads=True)
         self._ask = self._encoder.frame(ask)
         self.stop_id = self._first_special(self._encoder.frame(end))
         """The token that the template ends a reply with; None where it has none of its own."""
@@ -51,11 +51,11 @@ class ChatTemplate:
         if self.plain:
             return self._plain_opening(system)
         if system is None:
-            ids = self._encoder.frame(self._bare, first=True)
+            ids = self._encoder.frame(self._bare, first=True, leads=True)
             return ids, self._injected(ids)
         head, middle = self._around_system()
-        before = self._encoder.frame(head, first=True) + self._encoder.text(system)
-        after = self._encoder.frame(middle)
+        before = self._encoder.frame(head, first=True, leads=True) + self._encoder.text(system)
+        after = self._encoder.frame(middle, leads=True)
         if not middle.endswith(self._person):
             return before + after, len(before + after)
         closing = self._encoder.frame(middle[: len(middle) - len(self._person)])
@@ -79,7 +79,7 @@ class ChatTemplate:
         ids: tuple[int, ...] = (bos,) if with_bos and with_bos[0] == bos else ()
         if system is None:
             return ids, 0
-        ids += self._encoder.text(system) + self._encoder.frame("\n\n")
+        ids += self._encoder.text(system) + self._encoder.frame("\n\n", leads=True)
         return ids, len(ids)
 
     def _around_system(self) -> tuple[str, str]:
