@@ -15,9 +15,10 @@ from torch import Tensor, nn
 from transformers import AttentionInterface, AttentionMaskInterface
 
 from sinkchat.cache.attention import NAME, Attended, attend_chunk, attend_one
-from sinkchat.cache.policy import Policy, Positions, Slots, Step, Switch
+from sinkchat.cache.policy import Policy, Positions, Slots, Step
 from sinkchat.cache.ring import Ring
 from sinkchat.cache.rotary import FrozenRotary, family_rotation
+from sinkchat.errors import ModelRefused
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +30,7 @@ class Fed:
     shares: Tensor
     """`[T, L, H_q]` float32: attention that the watched entries took, per layer and head."""
     weights: Tensor | None
-    """`[n]` float32, one token only: attention of each slot, mean over all layers and heads."""
+    """`[n]` float32, one token only: attention of each slot that is not watched, mean over all layers and heads."""
 
 
 class BoundedCache:
@@ -37,7 +38,7 @@ class BoundedCache:
 
     def __init__(
         self,
-        model: nn.Module,
+        model: Any,
         rotary: FrozenRotary,
         *,
         policy: Policy = "sinks",
@@ -46,7 +47,8 @@ class BoundedCache:
         window: int = 4096,
         start_position: int = 0,
     ) -> None:
-        """`rotary` is the model's own, frozen. `start_position` is added to every position that the model sees.
+        """`model` is a causal language model of transformers, loaded with NAME as its attention; `rotary` is its own,
+        frozen. `start_position` is added to every position that the model sees.
 
         Raises CacheError when policy, sinks and window make no cache.
         """
@@ -66,7 +68,7 @@ class BoundedCache:
     def feed(self, ids: Sequence[int], step: Step) -> Fed:
         """Runs the step's tokens through the model. Whatever is raised on the way, the bookkeeping stays true."""
         device = next(self.model.parameters()).device
-        self._match_rows()
+        self.relayout(self.slots.rows)
         feeding = Feeding(self, step)
         place = step.first + self.start_position
         try:
@@ -83,21 +85,31 @@ class BoundedCache:
         return Fed(out.logits[0], feeding.shares(), feeding.weights())
 
     @torch.inference_mode()
-    def relayout(self, switch: Switch) -> None:
-        """Bring the buffers into the shape that a switch asks for."""
-        for ring in self.rings.values():
-            ring.relayout(switch.rows, switch.moves)
+    def relayout(self, rows: int, moves: Sequence[tuple[int, int]] = ()) -> None:
+        """Have `rows` rows in every layer, after the `moves` (from slot, to slot).
+
+        Raises torch.OutOfMemoryError before anything changed.
+        """
+        if any(ring.rows != rows or moves for ring in self.rings.values()):
+            self.rings = {layer: ring.relaid(rows, moves) for layer, ring in self.rings.items()}
+
+    def warm_up(self) -> None:
+        """Allocate the buffers, by running one token and forgetting it.
+
+        Raises ModelRefused when a layer does not attend through this cache.
+        """
+        self.feed([0], self.slots.plan(1))
+        self.clear()
+        layers: int = self.model.config.get_text_config().num_hidden_layers
+        if sorted(self.rings) != list(range(layers)):
+            raise ModelRefused(
+                f"{type(self.model).__name__} attends in {len(self.rings)} of its {layers} layers through the "
+                "bounded cache; choose a model of the llama family."
+            )
 
     def clear(self) -> None:
         """Forget the sequence."""
         self.slots.reset()
-        self._match_rows()
-
-    @torch.inference_mode()
-    def _match_rows(self) -> None:
-        for ring in self.rings.values():
-            if ring.rows != self.slots.rows:
-                ring.relayout(self.slots.rows, ())
 
 
 class Feeding:
@@ -130,7 +142,7 @@ class Feeding:
         layer: int = module.layer_idx  # type: ignore[assignment]
         ring = self.rings.get(layer)
         if ring is None:
-            ring = self.rings[layer] = Ring(self.rows, key, value)
+            ring = self.rings[layer] = Ring.like(self.rows, key, value)
         places = self._places.get(query.device)
         if places is None:
             places = self._places[query.device] = self._place(query.device)
@@ -167,9 +179,13 @@ class Feeding:
         return torch.stack([share.to(layers[-1].device) for share in layers], dim=1)
 
     def weights(self) -> Tensor | None:
-        """`[n]` float32, mean over layers and heads; None for a chunk."""
+        """`[n]` float32, mean over layers and heads, 0 at the watched slots; None for a chunk."""
         layers = [attended.weights for attended in self.attended.values() if attended.weights is not None]
-        return torch.stack([weights.to(layers[-1].device) for weights in layers]).mean(0) if layers else None
+        if not layers:
+            return None
+        device = layers[-1].device
+        mean = torch.stack([weights.to(device) for weights in layers]).mean(0)
+        return mean.index_fill_(0, self._places[device].watched, 0.0)
 
     def _place(self, device: torch.device) -> Places:
         def index(numbers: Sequence[int]) -> Tensor:

@@ -11,10 +11,16 @@ from torch import Tensor
 class Ring:
     """Keys and values of one layer, `[H_kv, rows, D]` each, on the layer's own device."""
 
-    def __init__(self, rows: int, key: Tensor, value: Tensor) -> None:
-        """Allocates like `key` and `value`, `[H_kv, T, D]`. Raises torch.OutOfMemoryError when there is no room."""
-        self.keys = key.new_zeros(key.shape[0], rows, key.shape[2])
-        self.values = value.new_zeros(value.shape[0], rows, value.shape[2])
+    def __init__(self, keys: Tensor, values: Tensor) -> None:
+        self.keys = keys
+        self.values = values
+
+    @classmethod
+    def like(cls, rows: int, key: Tensor, value: Tensor) -> Ring:
+        """Empty, for entries like `key` and `value`, `[H_kv, T, D]`. Raises torch.OutOfMemoryError."""
+        return cls(
+            key.new_zeros(key.shape[0], rows, key.shape[2]), value.new_zeros(value.shape[0], rows, value.shape[2])
+        )
 
     @property
     def rows(self) -> int:
@@ -33,19 +39,16 @@ class Ring:
         """Keys and values of rows `slots` `[n]`, `[H_kv, n, D]` each, copied."""
         return self.keys.index_select(1, slots), self.values.index_select(1, slots)
 
-    def relayout(self, rows: int, moves: Sequence[tuple[int, int]]) -> None:
-        """Have `rows` rows: first the `moves` (from slot, to slot), then cut or extend."""
-        self.keys = _relayout(self.keys, rows, moves)
-        self.values = _relayout(self.values, rows, moves)
+    def relaid(self, rows: int, moves: Sequence[tuple[int, int]]) -> Ring:
+        """A ring of `rows` rows with the same entries, after the `moves` (from slot, to slot)."""
+        return Ring(_relaid(self.keys, rows, moves), _relaid(self.values, rows, moves))
 
 
-def _relayout(buffer: Tensor, rows: int, moves: Sequence[tuple[int, int]]) -> Tensor:
+def _relaid(buffer: Tensor, rows: int, moves: Sequence[tuple[int, int]]) -> Tensor:
+    relaid = buffer.new_zeros(buffer.shape[0], rows, buffer.shape[2])
+    common = min(rows, buffer.shape[1])
+    relaid[:, :common] = buffer[:, :common]
     if moves:
         source, target = (torch.tensor(slots, device=buffer.device) for slots in zip(*moves, strict=True))
-        buffer[:, target] = buffer[:, source]
-    if rows == buffer.shape[1]:
-        return buffer
-    resized = buffer.new_zeros(buffer.shape[0], rows, buffer.shape[2])
-    common = min(rows, buffer.shape[1])
-    resized[:, :common] = buffer[:, :common]
-    return resized
+        relaid[:, target] = buffer[:, source]
+    return relaid

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Protocol
 
 from sinkchat.cache.policy import Policy, Positions
-from sinkchat.engine.events import CacheState, Event, Heads
+from sinkchat.engine.events import CacheState, DeviceMemory, Event, Heads
 from sinkchat.models.facts import ModelFacts
 from sinkchat.models.sampling import Sampling
 
@@ -20,6 +20,15 @@ class Engine(Protocol):
     """
 
     facts: ModelFacts
+
+    @property
+    def sampling(self) -> Sampling:
+        """In force, with the seed that is used."""
+        ...
+
+    def device_memory(self) -> DeviceMemory | None:
+        """Of the model's device, now; None where the system does not tell. Cheap enough for once a second."""
+        ...
 
     def state(self) -> CacheState: ...
 
@@ -48,6 +57,10 @@ class Engine(Protocol):
 
     def rebuild(self) -> Iterator[Event]:
         """Run the sinks and the newest tokens through the model again."""
+        ...
+
+    def truncate(self, position: int) -> None:
+        """Take back the tokens from `position` on, exactly. Raises CacheError when anything was evicted."""
         ...
 
     def clear(self) -> Iterator[Event]:

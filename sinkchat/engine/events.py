@@ -43,6 +43,15 @@ class CacheState:
 
 
 @dataclass(frozen=True, slots=True)
+class DeviceMemory:
+    """Bytes. On a CPU: this process's resident memory, and the machine's."""
+
+    used: int
+    total: int
+    free: int
+
+
+@dataclass(frozen=True, slots=True)
 class StrongHead:
     """The head that gives most of its attention to the sinks."""
 
@@ -73,7 +82,8 @@ class ChunkRead:
     losses: tuple[float | None, ...]
     """Loss of each token; None for the first token of a sequence."""
     shares: tuple[float | None, ...]
-    """Share of attention that the sinks took, from each token as query; mean over heads. None: nothing is meant."""
+    """Share of attention that the sinks take, of the query that predicted each token, mean over the heads; None for
+    the first token of a sequence and where nothing is meant."""
     cache: CacheState
     """After the chunk."""
 

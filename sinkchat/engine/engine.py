@@ -1,0 +1,259 @@
+"""The engine: token ids in, events out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from threading import Event as Flag
+
+import torch
+
+from sinkchat.cache.bounded import BoundedCache
+from sinkchat.cache.policy import Policy, Positions, Span
+from sinkchat.cache.rotary import freeze_rotary
+from sinkchat.engine.events import (
+    CacheChanged,
+    CacheState,
+    ChunkRead,
+    DeviceMemory,
+    Event,
+    Evicted,
+    Finished,
+    Heads,
+    Looping,
+    Prefilled,
+    Reason,
+    StrongEntry,
+    Token,
+)
+from sinkchat.engine.loops import LoopWatch
+from sinkchat.engine.memory import device_memory
+from sinkchat.engine.meter import Meter
+from sinkchat.engine.sampler import Sampler
+from sinkchat.engine.sequence import TokenSequence
+from sinkchat.engine.switching import Switcher, check_fits
+from sinkchat.errors import CacheError
+from sinkchat.models.load import LoadedModel
+from sinkchat.models.sampling import Sampling
+from sinkchat.models.tokens import TextStream
+
+DEFAULT_WINDOW = 4096
+CHUNK_LOGITS = 2**26
+"""A chunk has at most this many logits, so that a vocabulary of 250,000 fits beside the model."""
+
+
+class SinkEngine:
+    """One sequence of a model over a bounded cache; satisfies `contract.Engine`."""
+
+    def __init__(
+        self,
+        loaded: LoadedModel,
+        *,
+        policy: Policy = "sinks",
+        positions: Positions = "cache",
+        sinks: int = 4,
+        window: int | None = None,
+        sampling: Sampling | None = None,
+        chunk: int | None = None,
+        start_position: int = 0,
+    ) -> None:
+        """window: None is 4,096, or the trained length if that is less. chunk: tokens per prefill step.
+
+        Runs one token, so that the buffers are there and every layer is known to use them.
+        Raises CacheError when policy, sinks and window make no cache of this model; ModelRefused when its attention
+        cannot be made exact; torch.OutOfMemoryError when the buffers do not fit.
+        """
+        self.facts = loaded.facts
+        window = window if window is not None else min(DEFAULT_WINDOW, self.facts.trained_length)
+        check_fits(self.facts, policy, sinks, window)
+        cache = BoundedCache(
+            loaded.model,
+            freeze_rotary(loaded.model, self.facts.trained_length),
+            policy=policy,
+            positions=positions,
+            sinks=sinks,
+            window=window,
+            start_position=start_position,
+        )
+        cache.warm_up()
+        longest = 512 if torch.device(self.facts.device).type == "cuda" else 256
+        self._chunk = chunk or max(1, min(longest, CHUNK_LOGITS // loaded.model.config.vocab_size))
+        self._stops = tuple(sorted(loaded.stop_ids))
+        self._tokenizer = loaded.tokenizer
+        self._stream = TextStream(loaded.tokenizer)
+        self._sequence = TokenSequence(cache)
+        self._switcher = Switcher(self._sequence, self.facts, self._chunk, self._text)
+        self._sampler = Sampler(sampling or loaded.sampling)
+        self._cancelled = Flag()
+        self._running = False
+
+    # What is
+
+    @property
+    def sampling(self) -> Sampling:
+        """In force, with the seed that is used."""
+        return self._sampler.sampling
+
+    def state(self) -> CacheState:
+        return self._sequence.state()
+
+    def share_heads(self) -> Heads | None:
+        return self._sequence.share_heads()
+
+    def device_memory(self) -> DeviceMemory | None:
+        return device_memory(self.facts.device)
+
+    def cancel(self) -> None:
+        if self._running:
+            self._cancelled.set()
+
+    def resample(self, sampling: Sampling) -> None:
+        self._sampler = Sampler(sampling)
+
+    # What happens
+
+    def prefill(self, ids: Sequence[int]) -> Iterator[Event]:
+        yield from self._switcher.catch_up()
+        sequence, meter = self._sequence, Meter()
+        first, total = sequence.fed, len(ids)
+        sequence.tokens.extend(ids)
+        self._stream = TextStream(self._tokenizer)
+        try:
+            with self._cancellable():
+                while sequence.pending and not self._cancelled.is_set():
+                    read = sequence.feed(self._chunk)
+                    meter.add(read)
+                    if read.evicted:
+                        yield self._evicted(read.evicted)
+                    texts = tuple(self._stream.push(token) for token in read.ids)
+                    done = sequence.fed - first
+                    yield ChunkRead(done, total, read.ids, texts, read.losses, read.mean_shares(), self.state())
+        except RuntimeError as error:
+            yield from self._failed(meter, sequence.fed - first, error)
+            return
+        finally:
+            # what was not read is no part of the sequence
+            sequence.drop_pending()
+        if (done := sequence.fed - first) < total:
+            yield self._finished("cancelled", done, meter)
+        else:
+            yield Prefilled(total, meter.loss(), meter.share(), meter.heads(), meter.seconds(), self.state())
+
+    def generate(self, max_tokens: int, *, ignore_stops: bool = False) -> Iterator[Event]:
+        sequence, meter, loops = self._sequence, Meter(), LoopWatch()
+        looped, count, stop = False, 0, None
+        reason: Reason = "length"
+        if sequence.logits is None:
+            raise CacheError("There is nothing to go on from; say something first.")
+        try:
+            yield from self._switcher.catch_up()
+            with self._cancellable():
+                while not (max_tokens and count >= max_tokens):
+                    if self._cancelled.is_set():
+                        reason = "cancelled"
+                        break
+                    token = self._draw(ignore_stops)
+                    if token.id in self._stops and not ignore_stops:
+                        reason, stop = "stop", token.id
+                        break
+                    count += 1
+                    sequence.tokens.append(token.id)
+                    meter.tick()
+                    yield token
+                    read = sequence.feed(1)
+                    meter.add(read)
+                    if read.evicted:
+                        yield self._evicted(read.evicted)
+                    if not looped and (loop := loops.push(token.id)):
+                        looped = True
+                        yield Looping(*loop)
+        except RuntimeError as error:
+            yield from self._failed(meter, count, error)
+            return
+        yield self._finished(reason, count, meter, stop_id=stop)
+
+    def change(
+        self,
+        *,
+        policy: Policy | None = None,
+        positions: Positions | None = None,
+        sinks: int | None = None,
+        window: int | None = None,
+    ) -> Iterator[Event]:
+        yield from self._switcher.change(policy, positions, sinks, window)
+
+    def rebuild(self) -> Iterator[Event]:
+        yield from self._switcher.rebuild()
+
+    def truncate(self, position: int) -> None:
+        state = self.state()
+        if state.kv_entries < state.position:
+            raise CacheError(
+                f"Going back to position {position} is exact only while nothing was evicted, and "
+                f"{state.position - state.kv_entries:,} tokens are gone; /clear, or say it again."
+            )
+        self._sequence.truncate(position)
+
+    def clear(self) -> Iterator[Event]:
+        before = self.state()
+        self._sequence.cache.clear()
+        self._sequence.forget()
+        yield CacheChanged("clear", before, self.state(), exact=True)
+
+    # Parts
+
+    @contextmanager
+    def _cancellable(self) -> Iterator[None]:
+        self._cancelled.clear()
+        self._running = True
+        try:
+            yield
+        finally:
+            self._running = False
+
+    def _draw(self, ignore_stops: bool) -> Token:
+        sequence = self._sequence
+        assert sequence.logits is not None
+        drawn = self._sampler.draw(sequence.logits, sequence.tokens, self._stops if ignore_stops else ())
+        strong = sequence.strong_entry
+        return Token(
+            id=drawn,
+            text=self._stream.push(drawn),
+            loss=sequence.loss_of(drawn),
+            sink_share=sequence.share(),
+            strong_head=sequence.strong_head(),
+            strong_entry=StrongEntry(strong[0], self._text(strong[0], strong[0]), strong[1]) if strong else None,
+            cache=self.state(),
+        )
+
+    def _text(self, first: int, last: int) -> str:
+        """The text of positions `first`..`last`."""
+        return TextStream(self._tokenizer).decode(self._sequence.tokens[first : last + 1])
+
+    def _evicted(self, span: Span) -> Evicted:
+        return Evicted(span.first, span.last, span.count, self._text(span.first, span.last), "token")
+
+    def _failed(self, meter: Meter, tokens: int, error: RuntimeError) -> Iterator[Event]:
+        yield self._finished("error", tokens, meter, error=_sentence(error, self.facts.device))
+
+    def _finished(
+        self, reason: Reason, tokens: int, meter: Meter, *, stop_id: int | None = None, error: str | None = None
+    ) -> Finished:
+        return Finished(
+            reason=reason,
+            tokens=tokens,
+            tokens_per_second=meter.tokens_per_second(),
+            seconds_to_first_token=meter.seconds_to_first_token(),
+            sink_share=meter.share(),
+            share_heads=meter.heads(),
+            cache=self.state(),
+            stop_id=stop_id,
+            error=error,
+        )
+
+
+def _sentence(error: RuntimeError, device: str) -> str:
+    if isinstance(error, torch.OutOfMemoryError):
+        return f"The memory of {device} ran out; a smaller window (/window N) or --quant nf4 needs less."
+    first = (str(error).strip() or type(error).__name__).splitlines()[0]
+    return f"{device} reported: {first}"

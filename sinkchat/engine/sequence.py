@@ -1,0 +1,163 @@
+"""One sequence: its tokens, the cache that holds what is left of them, and what the newest query saw."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from sinkchat.cache.bounded import BoundedCache
+from sinkchat.cache.policy import Span
+from sinkchat.engine.events import CacheState, Heads, StrongHead
+
+LOSS_ROWS = 128
+"""Rows of logits that are held in float32 at a time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """Tokens that were fed."""
+
+    ids: tuple[int, ...]
+    losses: tuple[float | None, ...]
+    shares: Tensor | None
+    """`[T, L, H]` float32: share of the query that predicted each token. One row less for a sequence's first token,
+    that none predicted; None where nothing is watched."""
+    evicted: Span | None
+
+    def mean_shares(self) -> tuple[float | None, ...]:
+        """Of each token, over the heads."""
+        known: list[float | None] = [] if self.shares is None else self.shares.mean((1, 2)).tolist()
+        return (*[None] * (len(self.ids) - len(known)), *known)
+
+
+class TokenSequence:
+    """Tokens are appended, then fed; those from the cache's position on are still to be fed."""
+
+    def __init__(self, cache: BoundedCache) -> None:
+        self.cache = cache
+        self.forget()
+
+    def forget(self) -> None:
+        """Start again with no tokens."""
+        self.tokens: list[int] = []
+        self.logits: Tensor | None = None
+        """`[V]` float32 of the newest token: what the next one is drawn from."""
+        self._shares: Tensor | None = None
+        self.strong_entry: tuple[int, float] | None = None
+        """Position and share of the unwatched entry that took most attention; None after a chunk."""
+
+    @property
+    def fed(self) -> int:
+        """Tokens that were fed; the position of the next."""
+        return self.cache.slots.position
+
+    @property
+    def pending(self) -> int:
+        return len(self.tokens) - self.fed
+
+    def state(self) -> CacheState:
+        slots = self.cache.slots
+        return CacheState(
+            policy=slots.policy,
+            positions=self.cache.positions,
+            sinks=slots.sinks,
+            window=slots.window,
+            position=slots.position,
+            kv_entries=slots.entries,
+            sink_entries=slots.sink_entries,
+            kv_bytes=self.cache.kv_bytes,
+            evicted_total=slots.evicted_total,
+            readmitted_total=slots.readmitted_total,
+            horizon=slots.horizon,
+        )
+
+    def feed(self, at_most: int) -> Read:
+        """Feed the next pending tokens, at most so many, in one step.
+
+        Whatever is raised, the cache stays true: no token of the step counts as fed.
+        """
+        count = self.cache.slots.limit(min(at_most, self.pending))
+        ids = tuple(self.tokens[self.fed : self.fed + count])
+        step = self.cache.slots.plan(count)
+        out = self.cache.feed(ids, step)
+        losses = _losses(self.logits, out.logits, ids)
+        shares = out.shares[:-1] if self._shares is None else torch.cat((self._shares[None], out.shares[:-1]))
+        self.logits = out.logits[-1].float()
+        self._shares = out.shares[-1]
+        self.strong_entry = self._strongest(out.weights)
+        return Read(ids, losses, shares if self.watches else None, step.evicted)
+
+    def rerun(self, span: Span, at_most: int) -> Iterator[int]:
+        """Compute sinks again in steps, yielding how many were run so far."""
+        first = span.first
+        while first <= span.last:
+            count = min(at_most, span.last + 1 - first)
+            step = self.cache.slots.plan_rerun(Span(first, first + count - 1))
+            self.cache.feed(tuple(self.tokens[first : first + count]), step)
+            first += count
+            yield first - span.first
+
+    def drop_pending(self) -> None:
+        """What was not fed is no part of the sequence."""
+        del self.tokens[self.fed :]
+
+    def truncate(self, position: int) -> None:
+        """Take back the tokens from `position` on; only while nothing is gone from the cache."""
+        self.cache.slots.truncate(max(0, position - 1))
+        del self.tokens[position:]
+        if self.pending:  # the last one again: its logits predict the next
+            self.feed(1)
+        else:
+            self.logits = self._shares = self.strong_entry = None
+
+    def _strongest(self, weights: Tensor | None) -> tuple[int, float] | None:
+        if weights is None:
+            return None
+        slot = int(weights.argmax())
+        position = self.cache.slots.position_at[slot]
+        return None if position is None else (position, float(weights[slot]))
+
+    # What the newest query saw
+
+    @property
+    def watches(self) -> bool:
+        """Whether a share of attention means anything: with S = 0 nothing is watched."""
+        return self.cache.slots.sinks > 0
+
+    def loss_of(self, token_id: int) -> float:
+        """Loss in nats of `token_id` as the next token."""
+        assert self.logits is not None
+        return _loss(self.logits[None], (token_id,))[0]
+
+    def share_heads(self) -> Heads | None:
+        if self._shares is None or not self.watches:
+            return None
+        heads: Heads = self._shares.tolist()
+        return heads
+
+    def share(self) -> float | None:
+        return None if self._shares is None or not self.watches else float(self._shares.mean())
+
+    def strong_head(self) -> StrongHead | None:
+        if self._shares is None or not self.watches:
+            return None
+        layer, head = divmod(int(self._shares.argmax()), self._shares.shape[1])
+        return StrongHead(layer, head, float(self._shares[layer, head]))
+
+
+def _losses(before: Tensor | None, logits: Tensor, ids: Sequence[int]) -> tuple[float | None, ...]:
+    """Loss of each token in nats: `before` `[V]` predicted the first, row i of `logits` `[T, V]` the one after it."""
+    losses: list[float | None] = [None if before is None else _loss(before[None], ids[:1])[0]]
+    for a in range(0, len(ids) - 1, LOSS_ROWS):
+        b = min(a + LOSS_ROWS, len(ids) - 1)
+        losses.extend(_loss(logits[a:b], ids[a + 1 : b + 1]))
+    return tuple(losses)
+
+
+def _loss(logits: Tensor, ids: Sequence[int]) -> list[float]:
+    target = torch.tensor(ids, device=logits.device)
+    values: list[float] = torch.nn.functional.cross_entropy(logits.float(), target, reduction="none").tolist()
+    return values

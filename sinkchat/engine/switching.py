@@ -1,0 +1,144 @@
+"""Changing the cache while a sequence is in it: policy, positions, sinks, window, and running entries again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Literal
+
+import torch
+
+from sinkchat.cache.policy import GROWTH, Policy, Positions, Span, check
+from sinkchat.engine.events import CacheChanged, Event, Evicted, Readmitted, Rebuilding
+from sinkchat.engine.memory import device_memory
+from sinkchat.engine.sequence import TokenSequence
+from sinkchat.errors import CacheError
+from sinkchat.models.facts import ModelFacts
+
+Cause = Literal["policy", "sinks", "window", "positions"]
+CAUSES: tuple[Cause, ...] = ("policy", "sinks", "window", "positions")
+"""The first that changed names a change of several."""
+
+
+class Switcher:
+    """Changes the cache of one sequence. `text` gives the text of positions first..last."""
+
+    def __init__(
+        self, sequence: TokenSequence, facts: ModelFacts, chunk: int, text: Callable[[int, int], str]
+    ) -> None:
+        self._sequence = sequence
+        self._facts = facts
+        self._chunk = chunk
+        self._text = text
+
+    def change(
+        self, policy: Policy | None, positions: Positions | None, sinks: int | None, window: int | None
+    ) -> Iterator[Event]:
+        """Raises CacheError before anything changed when it cannot be done."""
+        cache, slots = self._sequence.cache, self._sequence.cache.slots
+        before = self._sequence.state()
+        goal = (
+            slots.policy if policy is None else policy,
+            slots.sinks if sinks is None else sinks,
+            slots.window if window is None else window,
+        )
+        check_fits(self._facts, *goal)
+        cause: Cause = (
+            "policy" if policy else "positions" if positions else "sinks" if sinks is not None else "window"
+        )
+        if goal[0] == "full" and not slots.gapless:
+            self._check_replay(goal)
+            yield from self._replay(goal)
+        elif goal != (slots.policy, slots.sinks, slots.window):
+            yield from self._switch(goal, cause)
+        if positions is not None:
+            cache.positions = positions
+        yield CacheChanged(cause, before, self._sequence.state(), exact=True)
+
+    def rebuild(self) -> Iterator[Event]:
+        """The sinks stay as they are; the newest tokens run again on top of them."""
+        slots = self._sequence.cache.slots
+        before = self._sequence.state()
+        exact = slots.gapless
+        share = slots.position if slots.policy == "full" else slots.window - slots.sink_entries
+        newest = max(0, slots.position - share)
+        target = max(slots.sink_entries, newest)
+        gone = max(0, slots.horizon - target)
+        slots.rewind(target)
+        if gone:
+            yield Readmitted(target, target + gone - 1, gone)
+        yield from self.catch_up()
+        yield CacheChanged("rebuild", before, self._sequence.state(), exact=exact)
+
+    def catch_up(self) -> Iterator[Event]:
+        """Feed the tokens that are still to be fed."""
+        total = self._sequence.pending
+        while self._sequence.pending:
+            read = self._sequence.feed(self._chunk)
+            if read.evicted:
+                yield self._evicted(read.evicted, "rebuild")
+            yield Rebuilding(total - self._sequence.pending, total)
+
+    def _switch(self, goal: tuple[Policy, int, int], cause: Cause) -> Iterator[Event]:
+        cache = self._sequence.cache
+        rows = max(cache.slots.rows, GROWTH) if goal[0] == "full" else goal[2]
+        if rows > cache.slots.rows:
+            try:
+                cache.relayout(rows)
+            except (torch.OutOfMemoryError, RuntimeError) as error:
+                raise CacheError(
+                    f"There is no memory for a cache of {rows:,} entries; choose a smaller window."
+                ) from error
+        switch = cache.slots.configure(*goal)
+        cache.relayout(switch.rows, switch.moves)
+        for span in switch.evicted:
+            yield self._evicted(span, cause)
+        if switch.missing:
+            for done in self._sequence.rerun(switch.missing, self._chunk):
+                yield Rebuilding(done, switch.missing.count)
+            yield Readmitted(switch.missing.first, switch.missing.last, switch.missing.count)
+
+    def _replay(self, goal: tuple[Policy, int, int]) -> Iterator[Event]:
+        """Every token runs again, over the cache that forgets nothing."""
+        slots = self._sequence.cache.slots
+        gone = slots.position - slots.entries
+        first = next(p for p in range(slots.position) if p not in slots.slot_of)
+        slots.rewind(0)
+        self._sequence.cache.relayout(slots.configure(*goal).rows)
+        yield Readmitted(first, first + gone - 1, gone)
+        yield from self.catch_up()
+
+    def _check_replay(self, goal: tuple[Policy, int, int]) -> None:
+        state = self._sequence.state()
+        trained = self._facts.trained_length
+        if state.position > trained:
+            raise CacheError(
+                f"The full cache would hold {state.position:,} tokens, and {self._facts.name} was trained for "
+                f"{trained:,}; stay with a bounded policy, or /clear."
+            )
+        rows = self._sequence.cache.slots.rows
+        needed = state.kv_bytes * max(0, state.position - rows) // rows
+        memory = device_memory(self._facts.device)
+        if memory and needed > memory.free:
+            raise CacheError(
+                f"The full cache of {state.position:,} tokens needs {needed / 2**30:.1f} GiB more and "
+                f"{memory.free / 2**30:.1f} GiB are free; stay with a bounded policy, or /clear."
+            )
+
+    def _evicted(self, span: Span, cause: Cause | Literal["rebuild"]) -> Evicted:
+        return Evicted(
+            span.first,
+            span.last,
+            span.count,
+            self._text(span.first, span.last),
+            "policy" if cause == "positions" else cause,
+        )
+
+
+def check_fits(facts: ModelFacts, policy: Policy, sinks: int, window: int) -> None:
+    """Raises CacheError, in one sentence, unless these make a cache of this model."""
+    check(policy, sinks, window)
+    if window > facts.trained_length:
+        raise CacheError(
+            f"A window of {window:,} entries is longer than the {facts.trained_length:,} positions that "
+            f"{facts.name} was trained for; give a window of {facts.trained_length:,} or less."
+        )
