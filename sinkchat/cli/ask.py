@@ -33,7 +33,7 @@ class Question:
     ignore_eos: bool = False
 
 
-def run(question: Question, settings: Settings, opening: Opening = open_session) -> int:
+def run(question: Question, settings: Settings, opening: Opening | None = None) -> int:
     """Print the reply as it comes; returns the exit code: 130 when it was interrupted, 1 when the engine failed.
 
     The prompt is read first, so that a wrong one is told before a model is loaded.
@@ -43,7 +43,7 @@ def run(question: Question, settings: Settings, opening: Opening = open_session)
     with Interrupt() as interrupt:
         line = ProgressLine()
         try:
-            session = opening(settings, line.show)
+            session = (opening or open_session)(settings, line.show)
         finally:
             line.clear()
         with contextlib.closing(session):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 
 from sinkchat import locations
@@ -42,9 +41,10 @@ def show(resolved: Resolved) -> str:
 
 def run(action: str, resolved: Resolved) -> int:
     from sinkchat.chat.printable import visible
+    from sinkchat.cli.terminal import say
 
     text = {"path": path, "show": show}[action](resolved) if action != "example" else example()
-    sys.stdout.write(visible(text))
+    say(visible(text))
     return 0
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import logging.handlers
+from pathlib import Path
 
 from sinkchat import locations
 
@@ -21,7 +22,7 @@ class _LogFile(logging.handlers.RotatingFileHandler):
 
     def emit(self, record: logging.LogRecord) -> None:
         try:
-            locations.log_file().parent.mkdir(parents=True, exist_ok=True)
+            Path(self.baseFilename).parent.mkdir(parents=True, exist_ok=True)
         except OSError:
             self.failed = True
             return

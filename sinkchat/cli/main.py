@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from sinkchat.cli.arguments import parse
-from sinkchat.cli.terminal import abandon_stdout, complain, encodable, is_terminal
+from sinkchat.cli.terminal import abandon_stdout, complain, encodable, is_terminal, say
 from sinkchat.errors import SinkchatError
 from sinkchat.settings import TABLE, Resolved, resolve
 
@@ -20,10 +20,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run a command; returns the exit code: 0 done, 1 failed, 2 wrong use or input, 130 interrupted."""
     encodable(sys.stdout)
     try:
-        code = _run(parse(sys.argv[1:] if argv is None else argv))
-        if sys.stdout is not None:
-            sys.stdout.flush()
-        return code
+        return _run(sys.argv[1:] if argv is None else argv)
     except SinkchatError as error:
         complain(str(error))
         return error.exit_code
@@ -41,7 +38,16 @@ def main(argv: Sequence[str] | None = None) -> int:
         return FAILED
 
 
-def _run(arguments: argparse.Namespace) -> int:
+def _run(argv: Sequence[str]) -> int:
+    try:
+        return _command(parse(argv))
+    except SystemExit as ended:
+        # argparse has printed its help, and does not look whether anybody could read it.
+        say("")
+        return int(ended.code or 0)
+
+
+def _command(arguments: argparse.Namespace) -> int:
     if arguments.command == "export":
         from sinkchat.cli import export
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import math
-import sys
 from typing import Protocol
 
 from sinkchat.cli.stream import VisibleStream
+from sinkchat.cli.terminal import say
 from sinkchat.engine.events import CacheState, Event, Finished, Prefilled, Token
 
 
@@ -45,7 +45,7 @@ class PlainReply:
     def _print(self, text: str) -> None:
         if text:
             self._last = text[-1]
-            _write(text)
+            say(text)
 
 
 class JsonReply:
@@ -91,9 +91,4 @@ def _line(event: str, **fields: object) -> None:
         name: None if isinstance(value, float) and not math.isfinite(value) else value
         for name, value in fields.items()
     }
-    _write(json.dumps({"event": event, **clean}, ensure_ascii=True, allow_nan=False) + "\n")
-
-
-def _write(text: str) -> None:
-    sys.stdout.write(text)
-    sys.stdout.flush()
+    say(json.dumps({"event": event, **clean}, ensure_ascii=True, allow_nan=False) + "\n")

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import sys
-
 from sinkchat import locations
 from sinkchat.chat.printable import visible
 from sinkchat.chat.sessions import SessionSummary, list_sessions
-from sinkchat.cli.terminal import complain
+from sinkchat.cli.terminal import complain, say
 
 
 def run() -> int:
@@ -17,7 +15,7 @@ def run() -> int:
     if not saved:
         complain(f"there is no session in {folder} yet.")
     for session in saved:
-        sys.stdout.write(visible(_line(session)) + "\n")
+        say(visible(_line(session)) + "\n")
     return 0
 
 

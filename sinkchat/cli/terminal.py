@@ -9,6 +9,7 @@ import sys
 import time
 from typing import TextIO
 
+from sinkchat.errors import SinkchatError
 from sinkchat.models.progress import Progress
 
 
@@ -18,6 +19,21 @@ def is_terminal(stream: TextIO | None) -> bool:
         return stream is not None and stream.isatty()
     except ValueError:
         return False
+
+
+def say(text: str) -> None:
+    """Write to standard output, at once. A reader that has gone is a `BrokenPipeError`; raises `SinkchatError` for
+    anything else that keeps the text from being written."""
+    if sys.stdout is None:
+        raise SinkchatError("There is no standard output to write to; start sinkchat with one.")
+    try:
+        sys.stdout.write(text)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        abandon_stdout()
+        raise SinkchatError(f"The output cannot be written: {error.strerror}.") from error
 
 
 def complain(message: str) -> None:

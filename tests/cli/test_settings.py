@@ -17,11 +17,6 @@ from sinkchat.settings import TABLE, Setting, Settings, load_settings, resolve
 IN_FILE = {"text": "auto", "place": "folder", "path": "/gguf", "whole": 7, "real": 0.5, "switch": True}
 
 
-@pytest.fixture(autouse=True)
-def _no_configuration(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("SINKCHAT_CONFIG_DIR", str(tmp_path / "config"))
-
-
 def written(tmp_path: Path, text: str | bytes) -> Path:
     path = tmp_path / "my.toml"
     path.write_bytes(text if isinstance(text, bytes) else text.encode())
