@@ -51,7 +51,8 @@ class HubName:
 def parse(name: str) -> HubName:
     """`org/name`, `name`, or either with `@revision`."""
     repo, at, revision = name.partition("@")
-    if not _REPO.fullmatch(repo) or (at and not revision):
+    # The hub's own rule: two dashes or dots in a row would be read as a path.
+    if not _REPO.fullmatch(repo) or "--" in repo or ".." in repo or (at and not revision):
         raise ModelError(
             f"{name!r} is neither a folder nor a Hugging Face name; a name looks like org/name or org/name@revision."
         )

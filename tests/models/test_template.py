@@ -103,7 +103,7 @@ def test_ids_of_appended_turns_are_those_of_the_whole_rendering(style: str) -> N
     tokenizer = TOKENIZERS[style]
     system = None if style in WITHOUT_SYSTEM else "Read the sea."
     turns = (("the keeper", "read the sea"), ("another book", "never more"))
-    # This tokenizer cuts the blank line before a reply otherwise once the reply is there: no turn but the first is equal.
+    # Once a reply is there, this tokenizer cuts the blank line before it otherwise: only the first turn is equal.
     chat = Chat(system, () if style == "llama 3" else turns, "the sea")
     ids = tokenizer(rendered(tokenizer, chat), add_special_tokens=False)["input_ids"]
     assert appended(ChatTemplate(tokenizer), chat) == ids
