@@ -19,6 +19,7 @@ from sinkchat.engine.events import (
     CacheChanged,
     CacheState,
     ChunkRead,
+    DeviceMemory,
     Event,
     Evicted,
     Finished,
@@ -59,6 +60,9 @@ SPECIAL = 1 << 33
 """Ids from here on are frame tokens, which add nothing to the text."""
 
 STOP = SPECIAL
+
+SEED = 7
+"""The seed in force where none was set."""
 
 _texts: dict[int, str] = {}
 
@@ -128,6 +132,7 @@ class FakeEngine:
         token_delay: float = 0.0,
         chunk_delay: float = 0.0,
         facts: ModelFacts = FACTS,
+        sampling: Sampling = Sampling(),  # noqa: B008 (frozen)
     ) -> None:
         self.facts = facts
         self.policy, self.positions, self.sinks, self.window = policy, positions, sinks, window
@@ -137,7 +142,7 @@ class FakeEngine:
         self.raise_after: int | None = None
         self.fail_after: int | None = None
         self.loop_after: int | None = None
-        self.sampling = Sampling()
+        self.sampling = sampling if sampling.seed is not None else replace(sampling, seed=SEED)
         self.fed: list[int] = []
         self._kept: list[int] = []  # positions of the entries, ascending
         self._evicted = self._readmitted = 0
@@ -172,8 +177,17 @@ class FakeEngine:
             for layer in range(layers)
         )
 
+    def device_memory(self) -> DeviceMemory | None:
+        return DeviceMemory(used=3_000_000, total=8_000_000, free=5_000_000)
+
     def resample(self, sampling: Sampling) -> None:
-        self.sampling = sampling
+        self.sampling = sampling if sampling.seed is not None else replace(sampling, seed=SEED)
+
+    def truncate(self, position: int) -> None:
+        if self._evicted:
+            raise CacheError("Entries were evicted, and what they held cannot be taken back; use /clear.")
+        del self.fed[position:], self._kept[position:]
+        self._said = 0
 
     def cancel(self) -> None:
         self._cancelled.set()

@@ -29,6 +29,7 @@ from sinkchat.chat.records import (
     RunEnded,
     SamplingSet,
     SequenceBegun,
+    TakenBack,
     TokenSaid,
     Totals,
 )
@@ -61,6 +62,11 @@ class Conversation:
     def header(self) -> Opened | None:
         """The session as it was opened first; None if that record was lost."""
         return self.openings[0].record if self.openings and not self.openings[0].record.resumed else None
+
+    @property
+    def session(self) -> str | None:
+        """The session's id; None if no record that says it is left."""
+        return self.openings[0].record.session if self.openings else None
 
     @property
     def sequence(self) -> TokenSequence:
@@ -152,6 +158,12 @@ class Conversation:
         self._current(time).tokens.append(token)
         self._message(record.message, "assistant", time).tokens.append(token)
 
+    def _taken_back(self, record: TakenBack, time: float) -> None:
+        tokens = self._current(time).tokens
+        while tokens and tokens[-1].position >= record.position:
+            tokens.pop()
+        self._message(record.message, "assistant", time).taken_back = True
+
     def _run_ended(self, record: RunEnded, time: float) -> None:
         if record.message is None:
             return
@@ -207,7 +219,7 @@ class Conversation:
                 time=time,
                 sequence=self._current(time).number,
                 message=self._latest(),
-                position=record.before.position,
+                position=(record.before if record.cause == "clear" else record.after).position,
                 before=record.before,
                 after=record.after,
                 cause=record.cause,
@@ -216,7 +228,9 @@ class Conversation:
         )
 
     def _sampling_set(self, record: SamplingSet, time: float) -> None:
-        self.sampling_changes.append(SamplingChange(time, self._latest(), record.sampling))
+        self.sampling_changes.append(
+            SamplingChange(time, self._latest(), self._current(time).next_position, record.sampling)
+        )
 
     # -- what a damaged journal may have lost is made up for, so that the rest can still be read
 
@@ -255,6 +269,7 @@ _APPLY: dict[type, Callable[[Conversation, Any, float], None]] = {
     PromptDone: Conversation._prompt_done,
     ReplyContinued: Conversation._reply_continued,
     TokenSaid: Conversation._token_said,
+    TakenBack: Conversation._taken_back,
     RunEnded: Conversation._run_ended,
     LoopSeen: Conversation._loop_seen,
     EntriesEvicted: Conversation._evicted,

@@ -69,4 +69,6 @@ class Readmission:
 class SamplingChange:
     time: float
     message: int | None
+    """The message before it."""
+    position: int
     sampling: Sampling

@@ -124,8 +124,7 @@ class Journal:
         if self.closed:
             return
         self.sync()
-        os.close(self._descriptor)
-        self._descriptor = -1
+        self.abandon()
         if self._waiting:
             lines = self._waiting.count(b"\n")
             raise JournalError(
@@ -137,6 +136,11 @@ class Journal:
         """Close it and remove the file: for a session in which nothing was said."""
         if not self.closed:
             self.path.unlink(missing_ok=True)
+            self.abandon()
+
+    def abandon(self) -> None:
+        """Let go of the file as the end of the process would."""
+        if not self.closed:
             os.close(self._descriptor)
             self._descriptor = -1
 

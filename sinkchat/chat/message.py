@@ -64,6 +64,8 @@ class Message:
     shared_tokens: int = 0
     """Tokens that `share_heads` is the mean of."""
     loops: list[Loop] = field(default_factory=list)
+    taken_back: bool = False
+    """True for a reply that was written anew: it is kept here, and is no part of the sequence."""
     _joined: str = field(default="", init=False, repr=False, compare=False)
     _joined_tokens: int = field(default=0, init=False, repr=False, compare=False)
 

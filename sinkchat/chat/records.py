@@ -134,6 +134,14 @@ class TokenSaid:
 
 
 @dataclass(frozen=True, slots=True)
+class TakenBack:
+    """The sequence ends at `position` again: a reply is to be written anew, and the old one is no part of it."""
+
+    message: int
+    position: int
+
+
+@dataclass(frozen=True, slots=True)
 class EntriesEvicted:
     first: int
     last: int
@@ -221,6 +229,7 @@ Record = (
     | PromptDone
     | ReplyContinued
     | TokenSaid
+    | TakenBack
     | EntriesEvicted
     | EntriesReadmitted
     | RunAgain
@@ -241,6 +250,7 @@ KINDS: Mapping[str, type[Record]] = {
     "prefilled": PromptDone,
     "continued": ReplyContinued,
     "token": TokenSaid,
+    "back": TakenBack,
     "evicted": EntriesEvicted,
     "readmitted": EntriesReadmitted,
     "again": RunAgain,

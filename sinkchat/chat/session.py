@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator
+from dataclasses import replace
 from importlib import metadata
 from typing import Final
 
@@ -11,10 +12,19 @@ from sinkchat.chat.conversation import Conversation
 from sinkchat.chat.driver import Driver, Run
 from sinkchat.chat.journal import Journal
 from sinkchat.chat.ledger import Ledger
-from sinkchat.chat.records import Closed, Opened, PromptPlanned, ReplyContinued, Role, SamplingSet, SequenceBegun
+from sinkchat.chat.records import (
+    Closed,
+    Opened,
+    PromptPlanned,
+    ReplyContinued,
+    Role,
+    SamplingSet,
+    SequenceBegun,
+    TakenBack,
+)
 from sinkchat.chat.surrogates import encodable, paired
 from sinkchat.engine.contract import Engine, Template
-from sinkchat.engine.events import CacheChanged, CacheState, Event
+from sinkchat.engine.events import CacheChanged, CacheState, DeviceMemory, Event
 from sinkchat.errors import CacheError, UsageError
 from sinkchat.models.facts import ModelFacts
 from sinkchat.models.sampling import Sampling
@@ -50,7 +60,7 @@ class ChatSession:
         system: str | None = None,
         pin_system: bool = False,
         max_reply_tokens: int = 1024,
-        sampling: Sampling,
+        sampling: Sampling | None = None,
     ) -> None:
         self.max_reply_tokens = max_reply_tokens
         """0 means no cap."""
@@ -59,18 +69,24 @@ class ChatSession:
         self.ignore_stops = False
         """Stop tokens are ignored and the cap holds. Read when a reply begins."""
         self.pin_system = pin_system
-        self.sampling = sampling
         self._engine, self._template, self._journal = engine, template, journal
         self._ledger = Ledger(journal)
         self._driver = Driver(engine, self._ledger)
         self._running = False
         self._own_sinks = engine.state().sinks  # without those that pin the system prompt
         self.resumed = bool(self.conversation.sequences)
-        if self.resumed:
-            self._refuse_other_model()
+        """True when the journal held a session already."""
         self.system = self.conversation.sequence.system if self.resumed else system and paired(system)
-        self._opening = template.opening(self.system and encodable(self.system))
-        self._refuse_large_pin(self._opening[1], self.state().window)
+        try:
+            self._opening = template.opening(self.system and encodable(self.system))
+            if self.resumed:
+                self._refuse_other_model()
+            self._refuse_large_pin(self._opening[1], self.state().window)
+        except BaseException:
+            self._leave_journal()
+            raise
+        if sampling is not None and sampling not in (self.sampling, replace(self.sampling, seed=None)):
+            engine.resample(sampling)
         self._ledger.write(self._opened())
         if not self.resumed:
             self._ledger.write(SequenceBegun(self.system, "start"))
@@ -95,8 +111,16 @@ class ChatSession:
         """Why the journal cannot be written at the moment; None while all is well."""
         return self._journal.warning
 
+    @property
+    def sampling(self) -> Sampling:
+        """In force, with the seed that is used."""
+        return self._engine.sampling
+
     def state(self) -> CacheState:
         return self._engine.state()
+
+    def device_memory(self) -> DeviceMemory | None:
+        return self._engine.device_memory()
 
     # -- turns
 
@@ -111,6 +135,11 @@ class ChatSession:
     def go_on(self) -> Generator[Event, None, None]:
         """More of the reply that was last."""
         return self._run(self._go_on())
+
+    def retry(self) -> Generator[Event, None, None]:
+        """The last reply again, in place of the one that was written. Raises `CacheError` once entries were evicted,
+        since the cache cannot be rolled back then."""
+        return self._run(self._retry())
 
     def resume(self) -> Generator[Event, None, None]:
         """Feed the tokens of a resumed session again: `Rebuilding` and `Evicted`, then `CacheChanged`; or
@@ -141,8 +170,7 @@ class ChatSession:
     def resample(self, sampling: Sampling) -> None:
         """Draw the following tokens in this way."""
         self._engine.resample(sampling)
-        self.sampling = sampling
-        self._ledger.write(SamplingSet(sampling))
+        self._ledger.write(SamplingSet(self.sampling))
 
     def cancel(self) -> None:
         """Stop what runs, at the next token or chunk. From any thread."""
@@ -151,13 +179,15 @@ class ChatSession:
     def close(self) -> None:
         """End the journal. One in which nothing was said is removed. Raises `JournalError` when records are left
         that could not be written."""
-        if self._journal.closed:
-            return
-        if not self.conversation.messages:
+        if not self._journal.closed and self.conversation.messages:
+            self._ledger.write(Closed())
+        self._leave_journal()
+
+    def _leave_journal(self) -> None:
+        if self.conversation.messages:
+            self._journal.close()
+        else:
             self._journal.discard()
-            return
-        self._ledger.write(Closed())
-        self._journal.close()
 
     # -- how it is done
 
@@ -197,6 +227,18 @@ class ChatSession:
             yield from self._answer(last.number)
         else:
             yield from self._answer(self._ledger.begin("assistant", None))
+
+    def _retry(self) -> Iterator[Event]:
+        messages = self.conversation.current_messages
+        last = messages[-1] if messages else None
+        if last is None or last.role != "assistant":
+            raise UsageError("There is no reply to write anew; say something first.")
+        if (yield from self._ended(self._driver.catch_up(), None)):
+            return
+        if last.first_position is not None:
+            self._engine.truncate(last.first_position)
+            self._ledger.write(TakenBack(last.number, last.first_position))
+        yield from self._answer(self._ledger.begin("assistant", None))
 
     def _resume(self) -> Iterator[Event]:
         before = self.state()
@@ -273,10 +315,15 @@ class ChatSession:
         wanted = self.system if isinstance(system, Keep) else system and paired(system)
         opening = self._template.opening(wanted and encodable(wanted))
         self._refuse_large_pin(opening[1], self.state().window)
-        yield from self._cache_run(self._engine.clear())
+        # All of it before the first event is seen: a clear that is half done would be undone by the next turn.
+        events = list(self._cache_run(self._engine.clear()))
+        if self.state().position:
+            yield from events  # it failed, and says so
+            return
         self._ledger.write(SequenceBegun(wanted, "clear" if isinstance(system, Keep) else "system"))
         self.system, self._opening = wanted, opening
-        yield from self._pin()
+        events += self._pin()
+        yield from events
 
     def _cache_run(self, events: Iterator[Event]) -> Iterator[Event]:
         yield from self._ended(self._driver.change(events), None)
