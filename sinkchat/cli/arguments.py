@@ -84,6 +84,7 @@ def _parser() -> argparse.ArgumentParser:
     config.add_argument(
         "action",
         choices=("path", "show", "example"),
+        metavar="{path,show,example}",
         help="path: the configuration file's; show: every setting in force; example: a file that explains them all",
     )
     return parser

@@ -1,4 +1,4 @@
-"""Each test has folders of its own and a log of its own."""
+"""Each test has folders of its own and a log of its own; the small model alone is shared, in the person's cache."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ import pytest
 
 
 @pytest.fixture(autouse=True)
-def places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+def places(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """The folder that holds `config`, `data`, `cache` and `state`."""
-    for kind in ("CONFIG", "DATA", "CACHE", "STATE"):
+    real_model = request.node.get_closest_marker("real_model") is not None
+    for kind in ("CONFIG", "DATA", "STATE") if real_model else ("CONFIG", "DATA", "STATE", "CACHE"):
         monkeypatch.setenv(f"SINKCHAT_{kind}_DIR", str(tmp_path / kind.lower()))
     root = logging.getLogger()
     before = list(root.handlers)
