@@ -16,7 +16,17 @@ from dataclasses import replace
 from sinkchat.chat.ledger import Ledger
 from sinkchat.chat.records import ChunkFed, PromptPlanned
 from sinkchat.engine.contract import Engine
-from sinkchat.engine.events import ChunkRead, Event, Finished, Prefilled, Reason, Rebuilding, Token
+from sinkchat.engine.events import (
+    ChunkRead,
+    Event,
+    Evicted,
+    Finished,
+    Prefilled,
+    Readmitted,
+    Reason,
+    Rebuilding,
+    Token,
+)
 from sinkchat.errors import SinkchatError
 
 Run = Generator[Event, None, Finished | None]
@@ -69,18 +79,25 @@ class Driver:
 
     def change(self, events: Iterator[Event]) -> Run:
         """Run a change of the cache. A refusal is raised, since nothing changed."""
-        return (yield from self._events(events, None, refusals=True))
+        return (yield from self._events(events, None, changing=True))
 
     def catch_up(self) -> Run:
         """Feed what the conversation says was fed and the engine does not have."""
         self._learn_what_was_fed()
-        tokens = self._ledger.conversation.sequence.tokens
-        missing = tuple([token.id for token in tokens[self._engine.state().position :]])
-        if missing:
-            end = yield from self._events(self._engine.prefill(missing), None, _as_replay)
-            if end is not None:
-                return end
+        # First what the engine itself knows to be missing (a token that was said and not fed, a rebuild that broke
+        # off): an empty prompt makes it good. Then what only the conversation knows, as after a resumption.
+        for whole in (False, True):
+            missing = self._missing()
+            if missing:
+                ids = missing if whole else ()
+                end = yield from self._events(self._engine.prefill(ids), None, _as_replay)
+                if end is not None:
+                    return end
         return (yield from self._complete_frame(None))
+
+    def _missing(self) -> tuple[int, ...]:
+        tokens = self._ledger.conversation.sequence.tokens
+        return tuple([token.id for token in tokens[self._engine.state().position :]])
 
     def _complete_frame(self, message: int | None) -> Run:
         sequence = self._ledger.conversation.sequence
@@ -118,39 +135,47 @@ class Driver:
         message: int | None,
         seen_as: Callable[[Event], Event | None] = lambda event: event,
         *,
-        refusals: bool = False,
+        changing: bool = False,
     ) -> Run:
         """Journal each event, then pass it on. An exception becomes an end with the reason `error`."""
         count = 0
+        end: Finished | None = None
         try:
             for event in events:
                 if isinstance(event, Finished):
-                    return event
+                    end = event
+                    continue
                 count = event.done if isinstance(event, ChunkRead) else count + isinstance(event, Token)
                 seen = seen_as(event)
                 if seen is None:
                     continue
-                self._note(seen, message)
+                self._note(seen, message, changing)
                 if self._cancelled.is_set() and not self._shielded:
                     self._engine.cancel()  # again: the first may have come before the engine had begun
                 yield seen
         except GeneratorExit:
-            self._drain(events, message, seen_as)
+            self._drain(events, message, seen_as, changing)
             raise
         except KeyboardInterrupt:
             self._learn_what_was_fed()
             self._ledger.end(message, self._ending("cancelled", count))
             raise
         except Exception as error:
-            if refusals and isinstance(error, SinkchatError):
+            if changing and isinstance(error, SinkchatError):
                 raise
             _log.exception("The engine failed")
             self._learn_what_was_fed()
             said = str(error) if isinstance(error, SinkchatError) else f"{type(error).__name__}: {error}"
-            return self._ending("error", count, said)
-        return None
+            end = self._ending("error", count, said)
+        return end
 
-    def _drain(self, events: Iterator[Event], message: int | None, seen_as: Callable[[Event], Event | None]) -> None:
+    def _drain(
+        self,
+        events: Iterator[Event],
+        message: int | None,
+        seen_as: Callable[[Event], Event | None],
+        changing: bool,
+    ) -> None:
         """Nobody listens any more: stop the engine in order, and journal how it came to its end."""
         self._engine.cancel()
         try:
@@ -159,14 +184,18 @@ class Driver:
                 if isinstance(seen, Finished):
                     self._ledger.end(message, seen)
                 elif seen is not None:
-                    self._note(seen, message)
+                    self._note(seen, message, changing)
         except Exception as error:  # noqa: BLE001 (whatever it is, it ends in the journal)
             _log.exception("The engine failed")
             self._learn_what_was_fed()
             self._ledger.end(message, self._ending("error", 0, f"{type(error).__name__}: {error}"))
 
-    def _note(self, event: Event, message: int | None) -> None:
-        self._ledger.note(event, message, self._engine.state().position)
+    def _note(self, event: Event, message: int | None, changing: bool) -> None:
+        """`changing`: the sequence does not grow, though the engine may run parts of it again."""
+        position = self._ledger.conversation.sequence.next_position
+        if isinstance(event, Evicted | Readmitted) and not changing:
+            position = self._engine.state().position
+        self._ledger.note(event, message, position)
 
     def _learn_what_was_fed(self) -> None:
         """A chunk that went in and was never told of, since the engine broke off: its ids are known."""

@@ -90,7 +90,7 @@ class Chat:
             "window": lambda: session.change(window=8 + step.number),
             "sinks": lambda: session.change(sinks=step.number % 4),
             "rebuild": session.rebuild,
-            "clear": lambda: session.clear(),
+            "clear": session.clear,
             "resume": lambda: self.resume(step),
         }
         events = runs[step.do]()
