@@ -50,8 +50,9 @@ COMMANDS: tuple[Command, ...] = (
     Command("read", "<FILE>", "Let the model read a text; its loss is drawn", "read"),
     Command("rebuild", "", "Run the sinks and the newest tokens through the model again", "rebuild"),
     Command("continue", "", "Go on with the last reply", "go_on"),
+    Command("retry", "", "The last reply again; only before the first eviction", "retry"),
     Command("stop", "", "Stop reading or writing", "stop", key="Esc"),
-    Command("system", "<TEXT>", "Set the system prompt; starts a new sequence", "system"),
+    Command("system", "[TEXT]", "Set the system prompt, which starts a new sequence; or say what it is", "system"),
     Command("clear", "", "Start a new sequence; the model forgets all of this", "clear"),
     Command("copy", "[code]", "Copy the last reply, or its last code block", "copy", choices=("code",)),
     Command(
@@ -77,6 +78,10 @@ class Asked:
     argument: str
 
 
+def named(name: str) -> Command | None:
+    return _BY_NAME.get(name.lower())
+
+
 def is_command(text: str) -> bool:
     """Whether a text is meant as a command: one slash at its start, where two mean a message with one."""
     return text.startswith("/") and not text.startswith("//")
@@ -92,7 +97,7 @@ def parse(text: str) -> Asked:
     name, _, argument = text[1:].strip().partition(" ")
     name, _, rest = name.partition("\n")
     argument = f"{rest}\n{argument}" if rest else argument
-    command = _BY_NAME.get(name.lower())
+    command = named(name)
     if command is None:
         raise UsageError(_unknown(name))
     if command.needs_argument and not argument.strip():

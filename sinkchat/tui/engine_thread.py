@@ -17,9 +17,14 @@ from dataclasses import dataclass, field
 
 from sinkchat import locations
 from sinkchat.chat.session import ChatSession
-from sinkchat.engine.events import Event
+from sinkchat.engine.events import DeviceMemory, Event
 from sinkchat.errors import SinkchatError
 from sinkchat.models.progress import Progress, ProgressSink
+
+MEASURE_EVERY = 1.0
+"""Seconds between two looks at the device's memory."""
+
+OpenSession = Callable[[ProgressSink], ChatSession]
 
 _log = logging.getLogger(__name__)
 
@@ -61,25 +66,33 @@ class Happened:
 
 
 @dataclass(frozen=True, slots=True)
+class Measured:
+    """The device's memory; asked for once a second, and never while a token is computed."""
+
+    memory: DeviceMemory | None
+
+
+@dataclass(frozen=True, slots=True)
 class Ended:
     job: Job
     error: str | None
     """One sentence for the person, if the job could not be done."""
 
 
-Said = Opening | Opened | OpenFailed | Began | Happened | Ended
+Said = Opening | Opened | OpenFailed | Began | Happened | Measured | Ended
 
 
 class EngineThread:
     """`said` is emptied by the screen's thread; `wake` is called here, in this thread, when something was added."""
 
-    def __init__(self, open_session: Callable[[ProgressSink], ChatSession], wake: Callable[[], None]) -> None:
+    def __init__(self, open_session: OpenSession, wake: Callable[[], None]) -> None:
         self.said: deque[Said] = deque()
         self._open_session = open_session
         self._wake = wake
         self._jobs: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
         self._session: ChatSession | None = None
         self._current: Job | None = None
+        self._measured_at = -MEASURE_EVERY
         self._thread = threading.Thread(target=self._run, name="sinkchat-engine", daemon=True)
 
     def start(self) -> None:
@@ -105,7 +118,17 @@ class EngineThread:
 
     def _say(self, said: Said) -> None:
         self.said.append(said)
-        self._wake()
+        try:
+            self._wake()
+        except RuntimeError:
+            # The screen is gone already; what was said is in the journal.
+            _log.info("nobody listens any more")
+
+    def _measure(self, session: ChatSession) -> None:
+        now = time.monotonic()
+        if now - self._measured_at >= MEASURE_EVERY:
+            self._measured_at = now
+            self._say(Measured(session.device_memory()))
 
     def _run(self) -> None:
         try:
@@ -115,6 +138,7 @@ class EngineThread:
             return
         self._session = session
         self._say(Opened(session))
+        self._measure(session)
         while (job := self._jobs.get()) is not None:
             self._current = job
             self._say(Began(job))
@@ -129,6 +153,7 @@ class EngineThread:
             with closing(events):  # type: ignore[type-var]
                 for event in events:
                     self._say(Happened(event, time.monotonic()))
+                    self._measure(session)
                     if job.cancelled.is_set():
                         # A cancel that came before the engine had begun was forgotten: ask again.
                         session.cancel()

@@ -9,6 +9,7 @@ from sinkchat.engine.events import (
     CacheChanged,
     CacheState,
     ChunkRead,
+    DeviceMemory,
     Event,
     Evicted,
     Finished,
@@ -22,6 +23,9 @@ from sinkchat.tui.series import Series
 
 MEAN_OF = 128
 """Tokens that a running mean of the loss is taken over."""
+
+EVICTED_TEXT = 200
+"""Characters kept of what was evicted."""
 
 READ, WROTE = "read", "wrote"
 
@@ -44,8 +48,9 @@ class Readings:
 
     facts: ModelFacts | None = None
     cache: CacheState | None = None
+    memory: DeviceMemory | None = None
     evicted_text: str | None = None
-    """Of the latest entries that left."""
+    """The end of the text of the latest entries that left without a gap between them."""
     evicted_last: int | None = None
     """Position of the last of them."""
     share: float | None = None
@@ -79,7 +84,7 @@ class Readings:
             self._chunk(event)
         elif isinstance(event, Evicted):
             # The counts come with the next event that brings the whole state, so that they always agree.
-            self.evicted_text, self.evicted_last = event.text, event.last
+            self._evicted(event)
         elif isinstance(event, CacheChanged):
             self._changed(event)
         elif isinstance(event, Prefilled):
@@ -113,6 +118,12 @@ class Readings:
             self.head_shares.add(None)
         self.loss, self.share = event.losses[-1], event.shares[-1]
         self.strong_head = self.strong_entry = None
+
+    def _evicted(self, event: Evicted) -> None:
+        goes_on = self.evicted_last is not None and event.first == self.evicted_last + 1
+        before = self.evicted_text if goes_on and self.evicted_text else ""
+        self.evicted_text = (before + event.text)[-EVICTED_TEXT:]
+        self.evicted_last = event.last
 
     def _changed(self, event: CacheChanged) -> None:
         self.cache = event.after

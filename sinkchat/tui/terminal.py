@@ -17,10 +17,11 @@ def guarded(log: Path) -> Iterator[TextIO | None]:
 
     Yields that duplicate, for programs that are started meanwhile; None where there is no terminal to guard.
     """
-    if not _is_terminal(2):
+    shown = next((descriptor for descriptor in (2, 1) if _is_terminal(descriptor)), None)
+    if shown is None:
         yield None
         return
-    terminal = os.fdopen(os.dup(2), "w", encoding="utf-8", errors="replace")
+    terminal = os.fdopen(os.dup(shown), "w", encoding="utf-8", errors="replace")
     target = _open_log(log)
     kept = {descriptor: os.dup(descriptor) for descriptor in (1, 2) if _is_terminal(descriptor)}
     streams = sys.__stdout__, sys.__stderr__

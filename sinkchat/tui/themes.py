@@ -43,8 +43,10 @@ class Colors:
     """What is read from a file."""
     sink: str
     """The sinks, and the share of attention that they take."""
+    head: str
+    """The share of the strongest head."""
     recent: str
-    """The recent entries, and the strongest head."""
+    """The recent entries."""
     free: str
     """Room in the cache."""
     read: str

@@ -5,8 +5,6 @@ Only the open end is read again when text is added, so a reply costs the same pe
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from sinkchat.tui.text.markdown import Section, parse
 from sinkchat.tui.text.row import LONGEST, Cell, Row, plain_rows
 
@@ -28,11 +26,8 @@ class Flow:
         self._read(finished=False)
 
     def finish(self) -> None:
-        """Nothing is added any more."""
+        """Nothing is added for now: what is still open is read as it stands."""
         self._read(finished=True)
-        self.final += self.open_rows
-        self.open_rows = []
-        self._settled = len(self.source)
 
     def _read(self, *, finished: bool) -> None:
         raise NotImplementedError
@@ -49,8 +44,6 @@ class PlainFlow(Flow):
         self.final += rows[:-1]
         self.open_rows = rows[-1:]
         self._settled = rows[-1].offset
-        if not finished and not rows[-1].cell.text and not self.source:
-            self.open_rows = []
 
 
 class MarkdownFlow(Flow):
@@ -65,13 +58,11 @@ class MarkdownFlow(Flow):
         while len(self.source) - self._settled > OPEN_END and self._cut():
             pass
         sections = self._parse(self.source[self._settled :], finished=finished)
-        settled = sections if finished else sections[:-1]
-        for section in settled:
+        for section in sections[:-1]:
             self.final += self._spaced(section)
             self._settled = section.end
             self._fence, self._joined = "", False
-        last = [] if finished else sections[-1:]
-        self.open_rows = [row for section in last for row in self._spaced(section)]
+        self.open_rows = [row for section in sections[-1:] for row in self._spaced(section)]
 
     def _parse(self, text: str, *, finished: bool) -> list[Section]:
         if not self._fence:
@@ -104,6 +95,3 @@ class MarkdownFlow(Flow):
 def _fence_of(text: str) -> str:
     first = text.split("\n", 1)[0]
     return first + "\n" if first.lstrip().startswith(("```", "~~~")) else ""
-
-
-Maker = Callable[[], Flow]

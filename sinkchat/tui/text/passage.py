@@ -63,13 +63,16 @@ class Passage:
         self.first: int | None = None
         """Position of the first token of the text."""
         self.footer = ""
-        self.finished = False
+        self.withdrawn = False
+        """The text was taken back: the model never sees it again, and it is no part of the sequence."""
         self.unread_from: int | None = None
         """Source offset from which on the model has not read the text (yet, or ever)."""
         self.stanzas: list[Stanza] = []
         self._ends: list[int] = []  # source offset at which each token's text ends
         self._flow: Flow = MarkdownFlow() if voice == "reply" else PlainFlow()
         self._placed = 0  # final rows that are in full stanzas
+        self.parts = [self]
+        """All passages of this message, in order: what changes the cache cuts a message that is being written."""
         if text:
             self._flow.add(text)
         self._arrange()
@@ -87,37 +90,35 @@ class Passage:
             self._flow.add(text)
             self._arrange()
 
-    def said(self, position: int, text: str) -> None:
-        """A token was sampled: it takes `position`. Its text is added with `add`, at once or later."""
-        self._mark(position, (self._ends[-1] if self._ends else 0) + len(text))
-
-    def read(self, position: int, lengths: Sequence[int]) -> None:
-        """Tokens of the text were read, the first of them at `position`; `lengths` of their printable texts."""
-        for length in lengths:
-            end = (self._ends[-1] if self._ends else 0) + length
-            self._mark(position, end)
-            position += 1
-
-    def _mark(self, position: int, end: int) -> None:
-        if self.first is None:
+    def mark(self, position: int, lengths: Sequence[int]) -> None:
+        """The next tokens of the text, the first of them at `position`: how many of its characters each brought.
+        Their positions follow each other without a gap."""
+        if self.first is None and lengths:
             self.first = position
-        self._ends.append(end)
+        end = self._ends[-1] if self._ends else 0
+        for length in lengths:
+            end += length
+            self._ends.append(end)
 
-    def finish(self, footer: str = "") -> None:
-        self.finished = True
-        self.footer = footer
+    def continued(self) -> Passage:
+        """The next part of the same message."""
+        part = Passage(self.voice, sequence=self.sequence)
+        part.parts = self.parts
+        self.parts.append(part)
+        return part
+
+    def finish(self) -> None:
+        """Nothing is added for now: what was left open, such as a code fence, is shown as it stands."""
         self._flow.finish()
         self._arrange()
 
-    def reopen(self) -> None:
-        """More is said, after a stop."""
-        self.finished = False
-        self.footer = ""
-        self._arrange()
-
-    def note(self, footer: str) -> None:
+    def note(self, footer: str) -> bool:
+        """A quiet line below the text. True if it is another one than before."""
+        if footer == self.footer:
+            return False
         self.footer = footer
         self._arrange()
+        return True
 
     def read_up_to(self) -> int:
         """Source offset behind the last token that was read or said."""
@@ -125,6 +126,8 @@ class Passage:
 
     def cut(self, sight: Sight) -> int:
         """Source offset of the first character that the model sees, sinks aside; the length if it sees none."""
+        if self.withdrawn:
+            return len(self.text)
         gone = self.gone_tokens(sight)
         if gone == 0:
             return 0

@@ -33,7 +33,7 @@ def words(cache: CacheState, trained_length: int) -> str:
     limit = bound(cache, trained_length)
     tail = f"of {limit:,}" + (" trained" if cache.policy == "full" else "")
     if not cache.sink_entries:
-        return f"{recent:,} recent {tail}"
+        return f"{recent:,} recent {tail}" if recent else f"empty, 0 {tail}"
     sinks = f"{cache.sink_entries:,} sink{'' if cache.sink_entries == 1 else 's'}"
     return f"{sinks} + {recent:,} recent = {cache.kv_entries:,} {tail}"
 

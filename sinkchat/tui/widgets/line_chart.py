@@ -83,7 +83,7 @@ class LineChart(Static):
         high = 1.0 if self._percent else ceiling([point.value for line in self._lines for point in line.points])
         rows = self._cells(width, height, high)
         labels = self._labels(height, high)
-        parts: list[Content | tuple[str, str]] = []
+        parts: list[str | Content | tuple[str, str]] = []
         for number, (label, row) in enumerate(zip(labels, rows, strict=True)):
             parts += [(label, "$muted"), ("│" if label.isspace() else "┤", "$rule"), *row, "\n"]
             if number == height - 1:
@@ -107,10 +107,10 @@ class LineChart(Static):
                     if pattern:
                         grid[y][x] = (chr(_BLANK + pattern), self._colors.get(tags[2 * x + 1] or tags[2 * x], ""))
         for x, _name in self._mark_columns(width):
-            for row in grid:
-                if row[x][0] == " ":
-                    row[x] = ("┊", "$horizon")
-        return [_runs(row) for row in grid]
+            for cells in grid:
+                if cells[x][0] == " ":
+                    cells[x] = ("┊", "$horizon")
+        return [_runs(cells) for cells in grid]
 
     def _mark_columns(self, width: int) -> list[tuple[int, str]]:
         if not self._lines:
@@ -122,15 +122,15 @@ class LineChart(Static):
 
     def _marks(self, width: int) -> list[tuple[str, str]]:
         """The names of what changed, each below its mark; where two do not fit, the newer one is named."""
-        text = [" "] * width
+        text = " " * width
         free = width
         for column, name in reversed(self._mark_columns(width)):
             start = min(column, width - cell_len(name))
             if start < 0 or start + cell_len(name) > free:
                 continue
-            text[start : start + len(name)] = name
+            text = text[:start] + name + text[start + len(name) :]
             free = start - 1
-        return [("".join(text), "$horizon")]
+        return [(text, "$horizon")]
 
 
 def _runs(row: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:

@@ -13,9 +13,11 @@ from rich.style import Style
 from textual.strip import Strip
 
 from sinkchat.tui.text.passage import Passage, Voice
-from sinkchat.tui.text.row import Line
+from sinkchat.tui.text.row import Kind, Line
 
 GUTTER = 2
+_BLOCKS: dict[Kind, tuple[str, ...]] = {"code": ("block",), "heading": ("heading",)}
+"""Styles of whole lines."""
 MARKS: dict[Voice, str] = {
     "person": "▌ ",
     "file": "┊ ",
@@ -62,7 +64,7 @@ class Pen:
         """The line in so many cells; `y` is what a selection calls it, `selected` the selected characters."""
         voice = passage.voice
         out = line.end <= shade.cut and line.offset >= shade.kept
-        base = ["base", voice, *([line.kind] if line.kind in ("code", "heading") else [])]
+        base = ["base", voice, *_BLOCKS.get(line.kind, ())]
         gutter_style = self.style("base", "out" if out else f"{voice}-mark")
         further = line.soft and voice in ("notice", "warning")
         segments = [Segment("  " if line.kind == "gap" or further else MARKS[voice], gutter_style)]

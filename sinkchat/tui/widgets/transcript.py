@@ -36,7 +36,7 @@ _STYLES = {
     *_VOICES,
     *(f"{voice}-mark" for voice in _VOICES),
     *("out", "kept", "horizon", "label", "ornament"),
-    *("strong", "em", "strike", "code", "link", "heading"),
+    *("strong", "em", "strike", "code", "link", "heading", "block"),
     *("code-keyword", "code-string", "code-number", "code-comment", "code-name"),
 }
 
@@ -260,7 +260,7 @@ class Transcript(ScrollView, can_focus=False):
         """The passage and source offset before which nothing is seen, sinks aside, and the words for it."""
         passed: Passage | None = None
         for passage in self.passages:
-            if not passage.tokens and passage.sequence == self.sight.sequence:
+            if passage.withdrawn or (not passage.tokens and passage.sequence == self.sight.sequence):
                 continue
             gone = passage.gone_tokens(self.sight)
             if gone >= max(1, passage.tokens):
@@ -275,8 +275,9 @@ class Transcript(ScrollView, can_focus=False):
 
     def _words(self, passage: Passage | None) -> str:
         if passage:
-            out = passage.unseen_tokens(self.sight)
-            return f"horizon · {out:,} of {passage.tokens:,} tokens of this message are out of sight"
+            out = sum(part.unseen_tokens(self.sight) for part in passage.parts)
+            total = sum(part.tokens for part in passage.parts)
+            return f"horizon · {out:,} of {total:,} tokens of this message are out of sight"
         kept = self.sight.kept
         aside = f", {kept:,} sink{'s' if kept > 1 else ''} aside" if kept else ""
         return f"horizon · nothing above is in sight{aside}"

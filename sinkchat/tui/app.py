@@ -1,0 +1,77 @@
+"""The screen of sinkchat: puts the themes, the chat and its commands together."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from typing import Any, ClassVar, TextIO
+
+from textual.app import App
+from textual.binding import Binding, BindingType
+from textual.command import Provider
+
+from sinkchat import locations
+from sinkchat.errors import UsageError
+from sinkchat.settings import Settings
+from sinkchat.tui import themes
+from sinkchat.tui.engine_thread import OpenSession
+from sinkchat.tui.palette import CommandProvider
+from sinkchat.tui.screens.chat import ChatScreen
+from sinkchat.tui.terminal import guarded
+
+PATIENCE = 0.5
+"""Seconds that leaving waits for the session to be closed in order. All of it is on disk already."""
+
+
+class SinkchatApp(App[None]):
+    CSS_PATH = "sinkchat.tcss"
+    TITLE = "sinkchat"
+    COMMANDS: ClassVar[set[type[Provider] | Callable[[], type[Provider]]]] = {CommandProvider}
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("ctrl+q", "quit", "Leave", show=False, priority=True)]
+
+    def __init__(self, open_session: OpenSession, settings: Settings) -> None:
+        """`open_session` is called in the engine's thread, after the first picture; it may take minutes."""
+        super().__init__()
+        self.terminal: TextIO | None = None
+        """Where programs that are started from the screen are seen; None where it is the usual one."""
+        self._themes = themes.load_themes()
+        for theme in self._themes.by_name.values():
+            self.register_theme(themes.to_textual(theme))
+        self._troubles = list(self._themes.problems)
+        try:
+            self.theme = self._themes.choose(settings.theme).name
+        except UsageError as error:
+            self._troubles.append(str(error))
+            self.theme = themes.DEFAULT
+        self._chat = ChatScreen(open_session, send_key=settings.send_key, themes=sorted(self._themes.by_name))
+
+    def get_default_screen(self) -> ChatScreen:
+        return self._chat
+
+    def on_mount(self) -> None:
+        if self._troubles:
+            self._chat.hint(" ".join(self._troubles), error=True)
+
+    def choose_theme(self, name: str) -> None:
+        """Raises `UsageError` with the nearest name."""
+        self.theme = self._themes.choose(name).name
+
+    def get_theme_variable_defaults(self) -> dict[str, str]:
+        """For the moment before a theme of ours is chosen."""
+        return dict(themes.to_textual(self._themes.choose(themes.DEFAULT)).variables) if self._has_themes else {}
+
+    @property
+    def _has_themes(self) -> bool:
+        return hasattr(self, "_themes")
+
+    def run(self, *args: Any, **kwargs: Any) -> None:
+        """Show the screen until the person leaves, with the terminal to ourselves."""
+        with guarded(locations.log_file()) as self.terminal:
+            super().run(*args, **kwargs)
+        if not self._chat.engine.stop(PATIENCE):
+            # The engine is in the middle of a load or a token, and leaving waits for neither. What was said is on
+            # disk; to unload the libraries under a thread that uses them could end in a crash.
+            for stream in (sys.stdout, sys.stderr):
+                stream.flush()
+            os._exit(self.return_code or 0)

@@ -1,0 +1,357 @@
+"""The chat: puts the parts on the screen, and passes on what they say to each other."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, ClassVar
+
+from textual import events
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Horizontal, Vertical
+from textual.message import Message
+from textual.screen import Screen
+
+from sinkchat import locations
+from sinkchat.errors import SinkchatError, UsageError
+from sinkchat.models.progress import Progress
+from sinkchat.tui import clipboard, commands, editor, engine_thread, runs
+from sinkchat.tui.commands import Command
+from sinkchat.tui.engine_thread import EngineThread
+from sinkchat.tui.history import History, Recall
+from sinkchat.tui.orders import Orders
+from sinkchat.tui.readings import Readings
+from sinkchat.tui.runs import Runs
+from sinkchat.tui.screens.help import HelpScreen
+from sinkchat.tui.scribe import Scribe
+from sinkchat.tui.state_words import status
+from sinkchat.tui.widgets.command_popup import CommandPopup
+from sinkchat.tui.widgets.hint import Hint
+from sinkchat.tui.widgets.panel import Panel
+from sinkchat.tui.widgets.prompt import Prompt
+from sinkchat.tui.widgets.status_line import StatusLine
+from sinkchat.tui.widgets.transcript import Transcript
+from sinkchat.tui.widgets.waiting import Waiting
+from sinkchat.tui.widgets.welcome import Welcome
+
+if TYPE_CHECKING:
+    from sinkchat.tui.app import SinkchatApp
+
+FRAME = 1 / 30
+"""Seconds between two looks at what the engine said."""
+PANEL_EVERY = 0.2
+"""Seconds between two pictures of the panel."""
+QUIET_AFTER_KEY = 0.5
+"""Seconds after a key in which the panel keeps still."""
+TWICE = 1.0
+"""Seconds within which a second Ctrl+C leaves."""
+PANEL_FROM = 100
+"""Columns from which the panel is shown unasked."""
+PANEL_NEEDS = 70, 12
+"""Columns and rows without which it is not shown at all."""
+
+
+class ChatScreen(Screen[None]):
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("ctrl+c", "interrupt", "Copy or stop", show=False, priority=True),
+        Binding("escape", "stop", "Stop", show=False, priority=True),
+        Binding("f1", "help", "Help", show=False),
+        Binding("f2,ctrl+s", "toggle_sinks", "Sinks on or off", show=False, priority=True),
+        Binding("f3", "toggle_panel", "Panel", show=False),
+        Binding("ctrl+g", "edit", "Write in the editor", show=False, priority=True),
+        Binding("ctrl+end", "newest", "Newest line", show=False, priority=True),
+    ]
+
+    class EngineSpoke(Message):
+        """The engine's thread said something."""
+
+    def __init__(self, open_session: engine_thread.OpenSession, *, send_key: str, themes: list[str]) -> None:
+        super().__init__()
+        self.engine = EngineThread(open_session, self._wake)
+        self.runs = Runs(self.engine)
+        self.readings = Readings()
+        self._orders = Orders(self, self.runs)
+        self._history = History(locations.history_file())
+        self._send_key, self._themes = send_key, themes
+        self._opening: Progress | None = None
+        self._woken = False
+        self._next_look = self._next_panel = 0.0
+        self._panel_due = False
+        self._panel_wanted: bool | None = None
+        self._interrupted_at = -TWICE
+
+    @property
+    def chat_app(self) -> SinkchatApp:
+        return self.app  # type: ignore[return-value]
+
+    def compose(self) -> ComposeResult:
+        popup = CommandPopup(id="popup")
+        with Horizontal(id="body"):
+            with Vertical(id="chat"):
+                yield Welcome(id="welcome")
+                yield Transcript(id="transcript")
+                yield popup
+                yield Waiting(id="waiting")
+                yield Hint(id="hint")
+                yield Prompt(
+                    popup, Recall(self._history.entries), send_key=self._send_key, themes=self._themes, id="prompt"
+                )
+            yield Panel(key="F2", id="panel")
+        yield StatusLine(id="status")
+
+    def on_mount(self) -> None:
+        self.transcript = self.query_one(Transcript)
+        self.transcript.display = False
+        self.prompt = self.query_one(Prompt)
+        self.panel = self.query_one(Panel)
+        self.scribe = Scribe(self.transcript)
+        self.prompt.placeholder = "Write a message, or / for commands"
+        self.prompt.focus()
+        # The first picture comes before anything is loaded.
+        self.call_after_refresh(self.engine.start)
+
+    # -- what the engine says
+
+    def _wake(self) -> None:
+        if not self._woken:
+            self._woken = True
+            self.post_message(self.EngineSpoke())
+
+    def on_chat_screen_engine_spoke(self) -> None:
+        wait = self._next_look - time.monotonic()
+        if wait > 0:
+            self.set_timer(wait, self._look)
+        else:
+            self._look()
+
+    def _look(self) -> None:
+        """Take everything that was said since the last look, and show it."""
+        began = time.monotonic()
+        self._woken = False
+        said = self.engine.said
+        for _ in range(len(said)):
+            self._take(said.popleft())
+        self._write_down()
+        self.refresh_panel()
+        now = time.monotonic()
+        # A look that took long is followed by a longer pause: keys come first.
+        self._next_look = now + max(FRAME, 3 * (now - began))
+
+    def _take(self, said: engine_thread.Said) -> None:
+        if isinstance(said, engine_thread.Opening):
+            self._opening = said.progress
+            self.query_one(Welcome).opening(said.progress)
+        elif isinstance(said, engine_thread.Opened):
+            self.readings.opened(said.session.facts, said.session.state())
+            self.query_one(Welcome).ready(said.session.facts, said.session.state())
+        elif isinstance(said, engine_thread.OpenFailed):
+            self.query_one(Welcome).failed(said.error)
+        elif isinstance(said, engine_thread.Measured):
+            self.readings.memory = said.memory
+        elif isinstance(said, engine_thread.Began) and said.job.kind in runs.WRITES:
+            self.readings.reply_begins()
+        elif isinstance(said, engine_thread.Happened):
+            self.readings.take(said.event, said.at)
+        elif isinstance(said, engine_thread.Ended) and said.error:
+            self.scribe.notice(said.error, warning=True)
+        self.runs.take(said)
+
+    def _write_down(self) -> None:
+        session = self.runs.session
+        if session is not None:
+            self.scribe.switching = self.runs.switching
+            self.scribe.write(session.conversation)
+            if session.warning:
+                self.hint(session.warning, error=True)
+        if self.readings.cache is not None:
+            self.scribe.look(self.readings.cache)
+        if self.transcript.passages and not self.transcript.display:
+            self.query_one(Welcome).display = False
+            self.transcript.display = True
+        self.query_one(Waiting).show([work.label for work in self.runs.waiting])
+        self._show_status()
+
+    def _show_status(self) -> None:
+        session = self.runs.session
+        line = status(
+            self.runs,
+            self.readings,
+            opening=self._opening,
+            panel=self.panel.display,
+            lines_below=0 if self.transcript.following else self.transcript.lines_below,
+            endless=session is not None and session.endless,
+        )
+        self.query_one(StatusLine).show(line)
+
+    # -- the panel
+
+    def refresh_panel(self) -> None:
+        """Draw it a few times a second, and not while somebody types."""
+        if self._panel_due:
+            return
+        now = time.monotonic()
+        due = max(self._next_panel, self.prompt.typed_at + QUIET_AFTER_KEY if self.runs.busy else 0.0)
+        if due > now:
+            self._panel_due = True
+            self.set_timer(due - now, self._draw_panel)
+        else:
+            self._draw_panel()
+
+    def _draw_panel(self) -> None:
+        self._panel_due = False
+        self._next_panel = time.monotonic() + PANEL_EVERY
+        self.panel.show(self.readings)
+
+    def on_resize(self, event: events.Resize) -> None:
+        self._place_panel(event.size.width, event.size.height)
+
+    def _place_panel(self, width: int, height: int) -> None:
+        wanted = width >= PANEL_FROM if self._panel_wanted is None else self._panel_wanted
+        self.panel.display = wanted and width >= PANEL_NEEDS[0] and height >= PANEL_NEEDS[1]
+        self.set_class(height < PANEL_NEEDS[1], "-short")
+        self.call_after_refresh(self._panel_placed)
+
+    def _panel_placed(self) -> None:
+        self._draw_panel()
+        self._show_status()
+
+    # -- what the person does
+
+    def on_prompt_sent(self, event: Prompt.Sent) -> None:
+        self.query_one(Hint).clear()
+        self._history.add(event.text)
+        if self._history.trouble:
+            self.hint(self._history.trouble, error=True)
+        try:
+            if commands.is_command(event.text):
+                self._orders.do(commands.parse(event.text))
+            elif self.runs.phase == "failed":
+                raise UsageError("There is no model to answer; /quit leaves.")
+            else:
+                self.runs.submit(runs.say(commands.literal(event.text)))
+        except UsageError as error:
+            self.hint(str(error), error=True)
+            return
+        self.prompt.empty()
+        self.transcript.follow()
+        self._write_down()
+
+    def on_prompt_scrolled(self, event: Prompt.Scrolled) -> None:
+        self.transcript.page(event.pages)
+
+    def on_prompt_took_back(self) -> None:
+        text = self.runs.take_back()
+        if text is None:
+            self.prompt.recall_older()
+        else:
+            self.prompt.set_text(text)
+            self._write_down()
+
+    def on_prompt_left(self) -> None:
+        if not self.runs.busy:
+            self.leave()
+
+    def on_command_popup_picked(self, event: CommandPopup.Picked) -> None:
+        self.prompt.accept(event.suggestion)
+        self.prompt.focus()
+
+    def on_sink_switch_flipped(self) -> None:
+        self.action_toggle_sinks()
+
+    def on_transcript_followed(self) -> None:
+        self._show_status()
+
+    def pick(self, command: Command) -> None:
+        """A command was chosen from a list: do it, or ask for what it needs."""
+        if command.needs_argument:
+            self.prompt.set_text(f"/{command.name} ")
+            self.prompt.suggest()
+            self.prompt.focus()
+        else:
+            self.on_prompt_sent(Prompt.Sent(f"/{command.name}"))
+
+    def action_stop(self) -> None:
+        popup = self.query_one(CommandPopup)
+        if popup.display:
+            popup.hide()
+        else:
+            self.query_one(Hint).clear()
+            self.runs.stop()
+            self._write_down()
+
+    def action_interrupt(self) -> None:
+        selected = self.prompt.selected_text or self.get_selected_text()
+        if selected:
+            self.copy_text(selected)
+            self.clear_selection()
+            return
+        now = time.monotonic()
+        if now - self._interrupted_at < TWICE:
+            self.leave()
+            return
+        self._interrupted_at = now
+        if self.runs.stop():
+            self._write_down()
+        else:
+            self.hint("Press Ctrl+C again to leave.")
+
+    def action_toggle_sinks(self) -> None:
+        try:
+            self._orders.toggle_sinks()
+        except SinkchatError as error:
+            self.hint(str(error), error=True)
+
+    def action_newest(self) -> None:
+        self.transcript.follow()
+
+    def action_help(self) -> None:
+        self.show_help()
+
+    def action_toggle_panel(self) -> None:
+        self.toggle_panel()
+
+    def action_edit(self) -> None:
+        try:
+            with self.app.suspend():
+                text = editor.edit(self.prompt.filled_in(), self.chat_app.terminal)
+        except UsageError as error:
+            self.hint(str(error), error=True)
+            return
+        self.prompt.empty()
+        self.prompt.set_text(text)
+
+    # -- what the orders need
+
+    def hint(self, text: str, *, error: bool = False) -> None:
+        self.query_one(Hint).say(text, error=error)
+
+    def show_help(self) -> None:
+        self.app.push_screen(HelpScreen())
+
+    def toggle_panel(self) -> None:
+        width, height = self.size
+        if width < PANEL_NEEDS[0] or height < PANEL_NEEDS[1]:
+            self.hint(f"The panel needs {PANEL_NEEDS[0]} columns and {PANEL_NEEDS[1]} rows.")
+            return
+        self._panel_wanted = not self.panel.display
+        self._place_panel(width, height)
+
+    def choose_theme(self, name: str) -> None:
+        self.chat_app.choose_theme(name)
+
+    def leave(self) -> None:
+        self.app.exit()
+
+    def copy_text(self, text: str) -> None:
+        self.aside(lambda: clipboard.copy(text, self.app.copy_to_clipboard))
+
+    def aside(self, do: Callable[[], str]) -> None:
+        async def run() -> None:
+            try:
+                self.hint(await asyncio.to_thread(do))
+            except SinkchatError as error:
+                self.hint(str(error), error=True)
+
+        self.run_worker(run())

@@ -1,0 +1,204 @@
+"""Keeps the transcript in step with the conversation: every message and every change of the cache, in order.
+
+It reads the session's live record, which only grows, from the screen's thread. A session that is resumed is written
+down in the same way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from sinkchat.chat.conversation import Conversation
+from sinkchat.chat.happening import PolicyChange
+from sinkchat.chat.message import Message
+from sinkchat.chat.printable import visible
+from sinkchat.engine.events import CacheState
+from sinkchat.tui import figures
+from sinkchat.tui.notices import describe
+from sinkchat.tui.text.passage import Passage, Sight, Voice
+from sinkchat.tui.text.printing import Printed, Printer
+from sinkchat.tui.widgets.transcript import Transcript
+
+_VOICES: dict[str, Voice] = {"system": "system", "user": "person", "file": "file", "assistant": "reply"}
+
+
+@dataclass
+class _Written:
+    """A message as far as it is in the transcript."""
+
+    passage: Passage
+    printer: Printer = field(default_factory=Printer)
+    tokens: int = 0
+    """Tokens that were given to the printer."""
+    marked: int = 0
+    """Tokens that the passages know."""
+    split: bool = False
+    """Something came between: what is said next goes into another passage."""
+
+
+class Scribe:
+    def __init__(self, transcript: Transcript) -> None:
+        self._transcript = transcript
+        self._written: dict[int, _Written] = {}
+        self._begun = 0  # messages that were looked at
+        self._open: list[int] = []  # messages that may still change
+        self._changes = 0
+        self.sequence = 0
+        self.switching = False
+        """A reply is interrupted only for a change of the cache, and goes on at once: it is not marked as stopped."""
+
+    def write(self, conversation: Conversation) -> None:
+        """Everything that is new."""
+        while True:
+            # A change that comes in between would be placed behind tokens that it came before.
+            changes = len(conversation.policy_changes)
+            messages = len(conversation.messages)
+            counts = [len(message.tokens) for message in conversation.messages[:messages]]
+            if changes == len(conversation.policy_changes):
+                break
+        for change in conversation.policy_changes[self._changes : changes]:
+            self._changes += 1
+            last = -1 if change.message is None else change.message
+            self._messages(conversation.messages[: last + 1], counts, change)
+            self._change(change)
+        self._messages(conversation.messages[:messages], counts, None)
+
+    def notice(self, text: str, *, warning: bool = False) -> None:
+        """Something that happened and is no part of the conversation."""
+        self._split()
+        passage = Passage("warning" if warning else "notice", visible(text), sequence=self.sequence)
+        self._transcript.add(passage)
+
+    def look(self, cache: CacheState) -> None:
+        """Move the horizon to where this state of the cache has it."""
+        self._transcript.look(Sight(self.sequence, cache.sink_entries, cache.horizon))
+
+    def last_reply(self, conversation: Conversation) -> str | None:
+        """The text of the newest reply, as it was said."""
+        for message in reversed(conversation.messages):
+            if message.role == "assistant" and message.tokens:
+                return "".join([token.text for token in list(message.tokens)])
+        return None
+
+    # -- one message at a time
+
+    def _messages(self, messages: Sequence[Message], counts: Sequence[int], before: PolicyChange | None) -> None:
+        for message in messages[self._begun :]:
+            self._open.append(message.number)
+            self._begun += 1
+        for number in list(self._open):
+            if number >= len(messages):
+                continue
+            message = messages[number]
+            until = self._until(message, counts, before)
+            self._message(message, until)
+            if message.taken_back and number in self._written:
+                self._withdraw(self._written[number].passage)
+            if message.ended is not None and number < self._begun - 1 and until == len(message.tokens):
+                self._open.remove(number)
+
+    def _until(self, message: Message, counts: Sequence[int], before: PolicyChange | None) -> int:
+        """How many of the message's tokens to write: those before the change."""
+        count = counts[message.number] if message.number < len(counts) else 0
+        if before is None or message.sequence != before.sequence:
+            return count
+        while count and message.tokens[count - 1].position >= before.position:
+            count -= 1
+        return count
+
+    def _message(self, message: Message, until: int) -> None:
+        written = self._written.get(message.number)
+        if written is None:
+            if not until and message.words is None:
+                return
+            written = self._begin(message)
+        fresh = message.tokens[written.tokens : until]
+        if fresh and written.split:
+            self._take(message, written, written.printer.flush())
+            written.passage.finish()
+            self._transcript.changed(written.passage)
+            written.passage, written.split = written.passage.continued(), False
+            self._transcript.add(written.passage)
+        changed = False
+        if fresh:
+            written.tokens = until
+            changed = self._take(message, written, written.printer.push([token.text for token in fresh]))
+        if until == len(message.tokens) and self._settle(message, written):
+            changed = True
+        if changed:
+            self._transcript.changed(written.passage)
+
+    def _begin(self, message: Message) -> _Written:
+        voice = _VOICES[message.role]
+        words = visible(message.words) if message.words is not None and voice == "person" else ""
+        label = visible(message.name or "") if voice == "file" else "system" if voice == "system" else ""
+        written = _Written(Passage(voice, words, label=label, sequence=message.sequence))
+        self._written[message.number] = written
+        self._transcript.add(written.passage)
+        return written
+
+    def _take(self, message: Message, written: _Written, printed: Printed) -> bool:
+        passage = written.passage
+        if printed.lengths:
+            passage.mark(message.tokens[written.marked].position, printed.lengths)
+            written.marked += len(printed.lengths)
+        if passage.voice != "person":
+            passage.add(printed.text)
+        return bool(printed.lengths)
+
+    def _settle(self, message: Message, written: _Written) -> bool:
+        """What there is to say below the message. True if that is new."""
+        passage = written.passage
+        changed = False
+        if message.ended is not None:
+            changed = self._take(message, written, written.printer.flush())
+            passage.finish()
+        if passage.voice == "person":
+            total = message.tokens_total
+            unread = passage.read_up_to() if total is not None and 0 < passage.tokens < total else None
+            changed |= unread != passage.unread_from
+            passage.unread_from = unread
+        return passage.note(self._footer(message)) or changed
+
+    def _withdraw(self, last: Passage) -> None:
+        for passage in last.parts:
+            if not passage.withdrawn:
+                passage.withdrawn = True
+                passage.note("taken back" if passage is last else "")
+                self._transcript.changed(passage)
+
+    def _footer(self, message: Message) -> str:
+        if message.taken_back:
+            return "taken back"
+        if message.role != "assistant":
+            total = message.tokens_total
+            if message.reason is None or total is None or not message.cut_short:
+                return ""
+            why = f": {visible(message.error)}" if message.error else ""
+            return f"{message.tokens_read:,} of {total:,} tokens read{why}"
+        said = figures.plural(len(message.tokens), "token")
+        if message.reason == "cancelled" and not self.switching:
+            return f"stopped after {said}"
+        if message.reason == "length":
+            return f"cut at {said}, the most for one reply; /continue goes on"
+        if message.reason == "error":
+            return f"broke off after {said}: {visible(message.error or 'the engine failed')}"
+        if message.loops and message.reason is None:
+            loop = message.loops[-1]
+            return f"the last {loop.period * loop.repeats:,} tokens repeat {loop.period:,}; Esc stops"
+        return ""
+
+    # -- changes of the cache
+
+    def _change(self, change: PolicyChange) -> None:
+        if change.cause == "clear":
+            self.sequence = change.sequence + 1
+        text = describe(change)
+        if text:
+            self.notice(text)
+
+    def _split(self) -> None:
+        for number in self._open:
+            if number in self._written and self._written[number].passage.voice in ("reply", "file"):
+                self._written[number].split = True

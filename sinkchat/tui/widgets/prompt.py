@@ -1,0 +1,204 @@
+"""The box where one writes: it sends, remembers, completes commands and takes large pastes."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+
+from textual import events
+from textual._ansi_sequences import ANSI_SEQUENCES_KEYS
+from textual.keys import Keys
+from textual.message import Message
+from textual.widgets import TextArea
+
+from sinkchat.chat.printable import visible
+from sinkchat.tui.history import Recall
+from sinkchat.tui.suggestions import Suggestion, suggest
+from sinkchat.tui.widgets.command_popup import CommandPopup
+
+LARGE_PASTE = 8000
+"""Characters of a paste that is shown as a placeholder, so that the box stays quick."""
+LARGE_LINES = 60
+
+# Most terminals send Alt+Enter as ESC CR, which Textual would take for Enter: a message would be sent by the key
+# that is meant to make a new line. F24 stands for it; no keyboard has one.
+_ALT_ENTER = "f24"
+ANSI_SEQUENCES_KEYS["\x1b\r"] = (Keys.F24,)  # type: ignore[index]
+
+_NEW_LINE = ("ctrl+j", "alt+enter", "shift+enter", _ALT_ENTER)
+
+
+class Prompt(TextArea):
+    class Sent(Message):
+        """Somebody sent what is in the box; placeholders are filled in."""
+
+        def __init__(self, text: str) -> None:
+            self.text = text
+            super().__init__()
+
+    class Scrolled(Message):
+        """Somebody wants to see another page of the transcript."""
+
+        def __init__(self, pages: float) -> None:
+            self.pages = pages
+            super().__init__()
+
+    class TookBack(Message):
+        """Up in an empty box: the latest message that is waiting, or the history."""
+
+    class Left(Message):
+        """Ctrl+D in an empty box."""
+
+    def __init__(
+        self, popup: CommandPopup, recall: Recall, *, send_key: str, themes: Sequence[str], id: str | None = None
+    ) -> None:
+        super().__init__(
+            id=id,
+            soft_wrap=True,
+            show_line_numbers=False,
+            tab_behavior="focus",
+            highlight_cursor_line=False,
+            compact=True,
+        )
+        self.cursor_blink = False  # nothing on the screen moves by itself
+        self.typed_at = 0.0
+        """Seconds of `time.monotonic` at the latest key."""
+        self._popup = popup
+        self._recall = recall
+        self._theme_names = themes
+        self._send_key = send_key
+        self._pastes: dict[str, str] = {}
+        self._setting = False
+
+    def set_text(self, text: str) -> None:
+        """Replaces what is in the box; the cursor goes to its end."""
+        self._setting = True
+        self.text = text
+        self.move_cursor(self.document.end)
+        self._setting = False
+
+    def filled_in(self) -> str:
+        """The text with the pastes in place of their placeholders."""
+        text = self.text
+        for placeholder, content in self._pastes.items():
+            text = text.replace(placeholder, content, 1)
+        return text
+
+    async def _on_key(self, event: events.Key) -> None:
+        self.typed_at = time.monotonic()
+        action = self._action(event.key)
+        if action is None:
+            await super()._on_key(event)
+            return
+        event.stop()
+        event.prevent_default()
+        action()
+
+    def _action(self, key: str) -> Callable[[], object] | None:
+        """What a key does here that it does not do in any other text box."""
+        popup = self._popup
+        if popup.selected is not None:
+            if key in ("up", "down"):
+                return lambda: popup.move(1 if key == "down" else -1)
+            if key == "tab":
+                return self._complete
+            if key == "enter":
+                return self._complete_and_send
+        if key == self._send_key:
+            return self._send
+        if key in _NEW_LINE or key == "enter":
+            return lambda: self.insert("\n")
+        if key in ("pageup", "pagedown"):
+            return lambda: self.post_message(self.Scrolled(1 if key == "pagedown" else -1))
+        if key == "up" and self._cursor_line() == 0:
+            return self._older
+        if key == "down" and self._cursor_line() == self.wrapped_document.height - 1:
+            return self._newer
+        if key == "ctrl+d" and not self.text:
+            return lambda: self.post_message(self.Left())
+        return None
+
+    def _cursor_line(self) -> int:
+        """The line of the box that the cursor is in, wrapped ones counted."""
+        return self.wrapped_document.location_to_offset(self.cursor_location).y
+
+    # -- sending
+
+    def _send(self) -> None:
+        text = self.filled_in().strip("\n")
+        if not text.strip():
+            return
+        self._popup.hide()
+        self.post_message(self.Sent(text))
+
+    def empty(self) -> None:
+        """What was in the box is sent."""
+        self.set_text("")
+        self._pastes.clear()
+        self._recall.leave()
+
+    # -- commands
+
+    def on_text_area_changed(self, event: TextArea.Changed) -> None:
+        event.stop()
+        if not self._setting and self.text:
+            self._recall.leave()
+        self.suggest()
+
+    def suggest(self) -> None:
+        at_end = self.cursor_location == self.document.end
+        self._popup.show(suggest(self.text, self._theme_names) if at_end and len(self.text) < 500 else ())
+
+    def accept(self, suggestion: Suggestion) -> None:
+        self.set_text(suggestion.insert)
+        self.suggest()
+
+    def _complete(self) -> None:
+        if (suggestion := self._popup.selected) is not None:
+            self.accept(suggestion)
+
+    def _complete_and_send(self) -> None:
+        suggestion = self._popup.selected
+        if suggestion is None:
+            return
+        if suggestion.insert.strip() != self.text.strip():
+            self.accept(suggestion)
+        if suggestion.runs:
+            self._send()
+
+    # -- history
+
+    def _older(self) -> None:
+        if not self.text:
+            self.post_message(self.TookBack())
+        else:
+            self.recall_older()
+
+    def recall_older(self) -> None:
+        if (entry := self._recall.older(self.text)) is not None:
+            self.set_text(entry)
+            self._popup.hide()
+
+    def _newer(self) -> None:
+        if (entry := self._recall.newer()) is not None:
+            self.set_text(entry)
+            self._popup.hide()
+
+    # -- pasting
+
+    async def _on_paste(self, event: events.Paste) -> None:
+        event.stop()
+        event.prevent_default()
+        self.typed_at = time.monotonic()
+        text = event.text.replace("\r\n", "\n").replace("\r", "\n")
+        strange = visible(text) != text
+        if len(text) > LARGE_PASTE or text.count("\n") > LARGE_LINES or strange:
+            text = self._placeholder(text, strange)
+        self.replace(text, *self.selection)
+
+    def _placeholder(self, text: str, strange: bool) -> str:
+        what = ", control characters among them" if strange else ""
+        number = f" {len(self._pastes) + 1}" if self._pastes else ""
+        placeholder = f"[pasted{number}: {len(text):,} characters{what}]"
+        self._pastes[placeholder] = text
+        return placeholder
