@@ -22,7 +22,7 @@ class Progress:
 
 
 ProgressSink = Callable[[Progress], None]
-"""Called a few times a second at most, from one thread at a time, though not always from the same one."""
+"""Called often, and not always from the same thread, though never from two at once: a screen keeps the latest."""
 
 
 def silent(_progress: Progress) -> None:

