@@ -69,6 +69,12 @@ class SinkchatApp(App[None]):
         """Show the screen until the person leaves, with the terminal to ourselves."""
         with guarded(locations.log_file()) as self.terminal:
             super().run(*args, **kwargs)
+        if self.return_code:
+            log = locations.log_file()
+            print(
+                f"sinkchat ended by an error of its own, and the log {log} says more; what was said is on disk.",
+                file=sys.stderr,
+            )
         if not self._chat.engine.stop(PATIENCE):
             # The engine is in the middle of a load or a token, and leaving waits for neither. What was said is on
             # disk; to unload the libraries under a thread that uses them could end in a crash.

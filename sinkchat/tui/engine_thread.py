@@ -111,6 +111,8 @@ class EngineThread:
 
     def stop(self, patience: float) -> bool:
         """End the thread; wait so many seconds at most for it to close the session. True if it ended."""
+        if not self._thread.ident:
+            return True
         self.cancel()
         self._jobs.put(None)
         self._thread.join(patience)

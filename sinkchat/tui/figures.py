@@ -43,6 +43,13 @@ def size(value: float | None) -> str:
     return f"{value:,.0f} {unit}" if unit == "B" else f"{value:,.2f} {unit}"
 
 
+def size_of(part: float, whole: float) -> str:
+    """`1.20 of 7.76 GiB`."""
+    amount, unit = size(whole).split(" ")
+    scale = {"B": 0, "KiB": 1, "MiB": 2, "GiB": 3}[unit]
+    return f"{part / 1024**scale:,.2f} of {amount} {unit}"
+
+
 def rate(value: float | None) -> str:
     return NOTHING if value is None else f"{value:,.1f}" if value < 1000 else f"{value:,.0f}"
 

@@ -174,6 +174,8 @@ def to_textual(theme: ColorTheme) -> Theme:
         "scrollbar-background-active": colors.background,
         "scrollbar-corner-color": colors.background,
     }
+    if theme.ansi:
+        variables |= {"ansi-background": colors.background, "ansi-foreground": colors.foreground}
     return Theme(
         name=theme.name,
         primary=colors.sink,

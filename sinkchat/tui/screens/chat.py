@@ -41,8 +41,6 @@ if TYPE_CHECKING:
 
 FRAME = 1 / 30
 """Seconds between two looks at what the engine said."""
-PANEL_EVERY = 0.2
-"""Seconds between two pictures of the panel."""
 QUIET_AFTER_KEY = 0.5
 """Seconds after a key in which the panel keeps still."""
 TWICE = 1.0
@@ -77,8 +75,7 @@ class ChatScreen(Screen[None]):
         self._send_key, self._themes = send_key, themes
         self._opening: Progress | None = None
         self._woken = False
-        self._next_look = self._next_panel = 0.0
-        self._panel_due = False
+        self._next_look = 0.0
         self._panel_wanted: bool | None = None
         self._interrupted_at = -TWICE
 
@@ -134,7 +131,8 @@ class ChatScreen(Screen[None]):
         for _ in range(len(said)):
             self._take(said.popleft())
         self._write_down()
-        self.refresh_panel()
+        quiet_until = self.prompt.typed_at + QUIET_AFTER_KEY if self.runs.busy else 0.0
+        self.panel.offer(self.readings, quiet_until)
         now = time.monotonic()
         # A look that took long is followed by a longer pause: keys come first.
         self._next_look = now + max(FRAME, 3 * (now - began))
@@ -187,23 +185,6 @@ class ChatScreen(Screen[None]):
 
     # -- the panel
 
-    def refresh_panel(self) -> None:
-        """Draw it a few times a second, and not while somebody types."""
-        if self._panel_due:
-            return
-        now = time.monotonic()
-        due = max(self._next_panel, self.prompt.typed_at + QUIET_AFTER_KEY if self.runs.busy else 0.0)
-        if due > now:
-            self._panel_due = True
-            self.set_timer(due - now, self._draw_panel)
-        else:
-            self._draw_panel()
-
-    def _draw_panel(self) -> None:
-        self._panel_due = False
-        self._next_panel = time.monotonic() + PANEL_EVERY
-        self.panel.show(self.readings)
-
     def on_resize(self, event: events.Resize) -> None:
         self._place_panel(event.size.width, event.size.height)
 
@@ -214,7 +195,7 @@ class ChatScreen(Screen[None]):
         self.call_after_refresh(self._panel_placed)
 
     def _panel_placed(self) -> None:
-        self._draw_panel()
+        self.panel.show(self.readings)
         self._show_status()
 
     # -- what the person does

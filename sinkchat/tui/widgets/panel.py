@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 from textual import events
 from textual.app import ComposeResult
 from textual.containers import Vertical
@@ -28,6 +30,9 @@ CHART = 3
 """Lines without which a chart says nothing."""
 TALLEST = 10
 
+EVERY = 0.2
+"""Seconds between two pictures."""
+
 
 def chart_lines(height: int) -> tuple[int, bool]:
     """Lines of each chart, 0 for none, and whether empty lines stand between the parts."""
@@ -42,6 +47,8 @@ class Panel(Vertical, can_focus=False):
     def __init__(self, *, key: str, id: str | None = None) -> None:
         super().__init__(id=id)
         self._key = key
+        self._next = 0.0  # when it may be drawn again
+        self._due = False
 
     def compose(self) -> ComposeResult:
         yield FigureRows(id="cache-title", classes="title")
@@ -65,7 +72,26 @@ class Panel(Vertical, can_focus=False):
             chart.styles.height = lines
             chart.display = lines > 0
 
+    def offer(self, readings: Readings, quiet_until: float) -> None:
+        """Show the readings soon: a few times a second, and not before `quiet_until`, so that nothing moves while
+        somebody types. `readings` are those of the moment in which they are drawn."""
+        if self._due:
+            return
+        self._due = True
+        wait = max(self._next, quiet_until) - time.monotonic()
+
+        def draw() -> None:
+            self._due = False
+            self._next = time.monotonic() + EVERY
+            self.show(readings)
+
+        if wait > 0:
+            self.set_timer(wait, draw)
+        else:
+            draw()
+
     def show(self, readings: Readings) -> None:
+        """Show them now."""
         if not self.display or not self.size.width:
             return
         self._show_cache(readings)
@@ -140,10 +166,18 @@ class Panel(Vertical, can_focus=False):
         if facts is None:
             self._rows("model", FigureRow(figures.NOTHING))
             return
-        how = f"{facts.quant} · {facts.dtype} · {facts.device}"
-        weights = figures.size(facts.weight_bytes)
-        name = shorten_start(visible(facts.name), self._width)
-        self._rows("model", FigureRow(name, name_style="$foreground"), FigureRow(how, weights, "$muted", "$muted"))
+        weights = f"weights {figures.size(facts.weight_bytes)}"
+        name = shorten_start(visible(facts.name), self._width - len(weights) - 1)
+        memory = readings.memory
+        self._rows(
+            "model",
+            FigureRow(name, weights, "$foreground", "$muted"),
+            FigureRow(
+                f"{facts.quant} · {facts.dtype} · {facts.device}",
+                figures.size_of(memory.used, memory.total) if memory else figures.NOTHING,
+                value_style="$muted",
+            ),
+        )
 
 
 def _title(name: str, value: str, value_style: str = "$muted", note: str = "") -> FigureRow:
