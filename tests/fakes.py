@@ -147,6 +147,7 @@ class FakeEngine:
         self._kept: list[int] = []  # positions of the entries, ascending
         self._evicted = self._readmitted = 0
         self._said = 0  # words of the reply said since the last prompt
+        self._pending: int | None = None  # a token that was said and could not be fed
         self._cancelled = threading.Event()
 
     # -- state
@@ -187,7 +188,7 @@ class FakeEngine:
         if self._evicted:
             raise CacheError("Entries were evicted, and what they held cannot be taken back; use /clear.")
         del self.fed[position:], self._kept[position:]
-        self._said = 0
+        self._said, self._pending = 0, None
 
     def cancel(self) -> None:
         self._cancelled.set()
@@ -197,7 +198,8 @@ class FakeEngine:
     def prefill(self, ids: Sequence[int]) -> Iterator[Event]:
         self._cancelled.clear()
         self._refuse_full(len(ids))
-        self._said = 0
+        yield from self._feed_pending()
+        self._said = 0 if ids else self._said
         done, losses, shares = 0, [], []
         heads = None
         while done < len(ids):
@@ -235,6 +237,7 @@ class FakeEngine:
         if not self.fed:
             raise CacheError("There is nothing to continue: no token was read yet; say something first.")
         self._cancelled.clear()
+        yield from self._feed_pending()
         script = words(self.reply)
         shares: list[float | None] = []
         heads = None
@@ -254,7 +257,7 @@ class FakeEngine:
                 return
             self._refuse_full(1)
             time.sleep(self.token_delay)
-            token = script[self._said % len(script)]
+            token = self._pending = script[self._said % len(script)]
             share = self._share()
             yield Token(
                 id=token,
@@ -270,6 +273,7 @@ class FakeEngine:
             shares.append(share)
             heads = self.share_heads()
             self._feed(token)
+            self._pending = None
             yield from self._drop_overflow()
             if count == self.loop_after:
                 yield Looping(period=3, repeats=4)
@@ -324,6 +328,7 @@ class FakeEngine:
         self.fed.clear()
         self._kept.clear()
         self._evicted = self._readmitted = self._said = 0
+        self._pending = None
         yield CacheChanged("clear", before, self.state(), exact=True)
 
     # -- figures: made up, and the same in every run
@@ -351,6 +356,13 @@ class FakeEngine:
         if self.policy != "sinks":
             return 0
         return sum(1 for position in self._kept[: self.sinks] if position < self.sinks)
+
+    def _feed_pending(self) -> Iterator[Event]:
+        if self._pending is not None:
+            self._feed(self._pending)
+            self._pending = None
+            yield from self._drop_overflow()
+            yield Rebuilding(1, 1)
 
     def _feed_measured(self, token: int, losses: list[float | None], shares: list[float | None]) -> float | None:
         loss = self._loss(token) if self.fed else None
