@@ -1,14 +1,14 @@
 """Rotary tables, frozen at load and exact at any position.
 
 A family's own module computes its angles in float32, which is 0.06 rad off in the fastest pair at position one
-million, and for some types rewrites its table as the sequence grows. Here the table is chosen once, for the length
+million, and for some types rewrites its table as the sequence grows. Here every table is chosen once, for the length
 that a query can see, and the angles are products in float64.
 """
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -26,98 +26,87 @@ LAYOUTS: dict[str, Layout] = {
 """How families lay out the angles `[..., D/2]` of their pairs over cos and sin `[..., D or D/2]`."""
 
 
-class FrozenRotary(nn.Module):
-    """Stands in for a model's rotary module: same call, same layout, one table, float64 angles."""
+@dataclass(frozen=True, eq=False)
+class Table:
+    """The frequencies of one kind of layer."""
 
     inv_freq: Tensor
+    """`[D/2]` float64 on the CPU, in radians a position."""
+    scaling: float
+    """What the family multiplies cos and sin by (yarn, longrope)."""
+    layout: Layout
+
+    def angles(self, positions: Tensor) -> Tensor:
+        """positions: `[..., T]` integers on any device. Returns `[..., T, D]` radians, float64 on the CPU."""
+        # on the CPU because not every device has float64; a chunk's angles are a few thousand numbers
+        return self.layout(positions.to("cpu", torch.float64)[..., None] * self.inv_freq)
+
+    def turns(self, deltas: Tensor) -> tuple[Tensor, Tensor]:
+        """cos and sin that turn vectors on by `deltas` `[T]` positions: `[1, T, D]` float32, without the scaling."""
+        angles = self.angles(deltas)[None]
+        return angles.cos().float(), angles.sin().float()
+
+
+class FrozenRotary(nn.Module):
+    """Stands in for a model's rotary module: same call, same layouts, frozen tables."""
 
     def __init__(self, original: nn.Module, length: int) -> None:
-        """Chooses the table that `original` uses for a sequence of `length` tokens.
+        """Chooses the tables that `original` uses for a sequence of `length` tokens.
 
         Raises ModelRefused when no known layout reproduces the module's output at small positions.
         """
         super().__init__()
-        table = original.inv_freq
-        assert isinstance(table, Tensor)
-        probe = torch.zeros(1, device=table.device)
-        original(probe, position_ids=torch.tensor([[length - 1]], device=table.device))
-        chosen = original.inv_freq
-        assert isinstance(chosen, Tensor)
-        self.register_buffer("inv_freq", chosen.detach().to("cpu", torch.float64), persistent=False)
-        self.attention_scaling = float(getattr(original, "attention_scaling", 1.0))
-        self.layout = self._find_layout(original, probe, length)
+        self.tables: dict[str | None, Table] = {kind: _frozen(original, kind, length) for kind in _kinds(original)}
 
-    def _find_layout(self, original: nn.Module, probe: Tensor, length: int) -> Layout:
-        # the last position keeps a table that depends on the length at the one that was chosen
-        positions = torch.tensor([[0, 1, 2, 7, length - 1]], device=probe.device)
-        cos, sin = original(probe, position_ids=positions)
-        small = slice(0, -1)
-        for layout in LAYOUTS.values():
-            angles = layout(self.angles(positions))
-            if angles.shape == cos.shape and all(
-                torch.allclose(theirs[:, small].cpu(), ours[:, small].float(), atol=1e-5)
-                for theirs, ours in (
-                    (cos, angles.cos() * self.attention_scaling),
-                    (sin, angles.sin() * self.attention_scaling),
-                )
-            ):
-                return layout
-        raise ModelRefused(
-            f"{type(original).__name__} lays out its rotary angles in a way that sinkchat does not know, so its "
-            "sinks cannot be placed exactly; choose a model of another family."
-        )
-
-    def angles(self, positions: Tensor) -> Tensor:
-        """positions: `[..., T]` integers on any device. Returns `[..., T, D/2]` radians, float64 on the CPU."""
-        # on the CPU because not every device has float64; a chunk's angles are a few thousand numbers
-        return positions.to("cpu", torch.float64)[..., None] * self.inv_freq
-
-    def forward(self, x: Tensor, position_ids: Tensor) -> tuple[Tensor, Tensor]:
+    def forward(self, x: Tensor, position_ids: Tensor, layer_type: str | None = None) -> tuple[Tensor, Tensor]:
         """cos and sin as the family's attention takes them, `[1, T, D]` in the dtype and on the device of `x`."""
-        angles = self.layout(self.angles(position_ids))
-        cos, sin = angles.cos() * self.attention_scaling, angles.sin() * self.attention_scaling
+        table = self.tables[layer_type if layer_type in self.tables else None]
+        angles = table.angles(position_ids)
+        cos, sin = angles.cos() * table.scaling, angles.sin() * table.scaling
         return cos.to(x.device, x.dtype), sin.to(x.device, x.dtype)
 
-    def turns(self, deltas: Tensor) -> tuple[Tensor, Tensor]:
-        """cos and sin that turn a query back by `deltas` `[T]` positions: `[1, T, D]` float32, without scaling."""
-        angles = self.layout(self.angles(-deltas))[None]
-        return angles.cos().float(), angles.sin().float()
 
-    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> FrozenRotary:
-        return self  # the table stays in float64 on the CPU, wherever the model goes
+def freeze_rotary(model: nn.Module, length: int) -> tuple[Table, ...]:
+    """Replaces every rotary module of the model by a frozen one, and returns their tables; none: no rotary at all.
 
-
-def freeze_rotary(model: nn.Module, length: int) -> FrozenRotary:
-    """Replaces the model's one rotary module by a frozen one, and returns it.
-
-    Raises ModelRefused for a model with none (no rotary positions) or several (a table per layer type).
+    length: tokens that a query can see. Raises ModelRefused for a layout that is not known.
     """
-    found = [
-        (parent, name, child)
-        for parent in model.modules()
-        for name, child in parent.named_children()
-        if isinstance(getattr(child, "inv_freq", None), Tensor)
-    ]
-    if len(found) != 1:
-        raise ModelRefused(
-            f"{type(model).__name__} has {len(found)} rotary tables where sinkchat needs exactly one to place the "
-            "sinks; choose a model of the llama family."
-        )
-    parent, name, child = found[0]
-    frozen = child if isinstance(child, FrozenRotary) else FrozenRotary(child, length)
-    setattr(parent, name, frozen)
-    return frozen
+    tables: list[Table] = []
+    for parent in list(model.modules()):
+        for name, child in list(parent.named_children()):
+            if isinstance(child, FrozenRotary) or list(_kinds(child)):
+                frozen = child if isinstance(child, FrozenRotary) else FrozenRotary(child, length)
+                setattr(parent, name, frozen)
+                tables.extend(frozen.tables.values())
+    return tuple(tables)
 
 
-def family_rotation(attention: nn.Module) -> Callable[..., Any]:
-    """The family's own `apply_rotary_pos_emb(q, k, cos, sin)`, found beside its attention class.
+def _kinds(module: nn.Module) -> Iterator[str | None]:
+    """The kinds of layer for which a module holds a table; None where it has one for all."""
+    for name, buffer in module.named_buffers(recurse=False):
+        if name == "inv_freq" and buffer.dim() == 1:
+            yield None
+        elif name.endswith("_inv_freq") and "original" not in name:
+            yield name.removesuffix("_inv_freq")
 
-    Raises ModelRefused when there is none.
-    """
-    rotation = getattr(sys.modules[type(attention).__module__], "apply_rotary_pos_emb", None)
-    if rotation is None:
-        raise ModelRefused(
-            f"{type(attention).__name__} brings no rotary function by which its queries could be turned to the "
-            "sinks; choose a model of another family."
-        )
-    return rotation  # type: ignore[no-any-return]
+
+def _frozen(original: nn.Module, kind: str | None, length: int) -> Table:
+    prefix = "" if kind is None else f"{kind}_"
+    device = getattr(original, f"{prefix}inv_freq").device
+    probe = torch.zeros(1, device=device)
+    extra: dict[str, Any] = {} if kind is None else {"layer_type": kind}
+    # the last position holds a table that depends on the length at the one for `length`
+    positions = torch.tensor([[0, 1, 2, 7, length - 1]], device=device)
+    cos, sin = (values.cpu()[:, :-1] for values in original(probe, position_ids=positions, **extra))
+    inv_freq = getattr(original, f"{prefix}inv_freq").detach().to("cpu", torch.float64)
+    scaling = float(getattr(original, f"{prefix}attention_scaling", 1.0))
+    for layout in LAYOUTS.values():
+        table = Table(inv_freq, scaling, layout)
+        angles = table.angles(positions)[:, :-1]
+        ours = (angles.cos() * scaling).float(), (angles.sin() * scaling).float()
+        if all(a.shape == b.shape and torch.allclose(a, b, atol=1e-5) for a, b in zip((cos, sin), ours, strict=True)):
+            return table
+    raise ModelRefused(
+        f"{type(original).__name__} lays out its rotary angles in a way that sinkchat does not know, so its sinks "
+        "cannot be placed exactly; choose a model of another family."
+    )

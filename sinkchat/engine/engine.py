@@ -10,7 +10,7 @@ import torch
 
 from sinkchat.cache.bounded import BoundedCache
 from sinkchat.cache.policy import Policy, Positions, Span
-from sinkchat.cache.rotary import freeze_rotary
+from sinkchat.cache.proof import prove
 from sinkchat.engine.events import (
     CacheChanged,
     CacheState,
@@ -68,7 +68,7 @@ class SinkEngine:
         check_fits(self.facts, policy, sinks, window)
         cache = BoundedCache(
             loaded.model,
-            freeze_rotary(loaded.model, self.facts.trained_length),
+            prove(loaded.model, self.facts.trained_length if policy == "full" else window),
             policy=policy,
             positions=positions,
             sinks=sinks,

@@ -14,8 +14,9 @@ from sinkchat.cache.policy import Policy, Positions
 
 Reason = Literal["stop", "length", "cancelled", "error"]
 
-Heads = Sequence[Sequence[float]]
-"""Attention share per layer and query head, `[layers][heads]`, each 0..1."""
+Heads = Sequence[Sequence[float | None]]
+"""Attention share per layer and query head, `[layers][heads]`, each 0..1; None in a layer that keeps a window of its
+own and has no sinks."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from sinkchat.engine.events import Heads
-from sinkchat.engine.sequence import Read
+from sinkchat.engine.sequence import Read, mean_share, share_table
 
 
 class Meter:
@@ -42,14 +42,11 @@ class Meter:
 
     def share(self) -> float | None:
         """Mean over tokens and heads."""
-        return None if self._shares is None else float(self._shares.mean() / self._shared)
+        return None if self._shares is None else mean_share(self._shares / self._shared)
 
     def heads(self) -> Heads | None:
         """Mean over tokens, `[L][H]`."""
-        if self._shares is None:
-            return None
-        means: Heads = (self._shares / self._shared).tolist()
-        return means
+        return None if self._shares is None else share_table(self._shares / self._shared)
 
     def seconds(self) -> float:
         return time.perf_counter() - self._start

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -23,13 +24,13 @@ class Read:
     ids: tuple[int, ...]
     losses: tuple[float | None, ...]
     shares: Tensor | None
-    """`[T, L, H]` float32: share of the query that predicted each token. One row less for a sequence's first token,
-    that none predicted; None where nothing is watched."""
+    """`[T, L, H]` float32: share of the query that predicted each token; NaN in layers without sinks. One row less
+    for a sequence's first token, that none predicted; None where nothing is watched."""
     evicted: Span | None
 
     def mean_shares(self) -> tuple[float | None, ...]:
         """Of each token, over the heads."""
-        known: list[float | None] = [] if self.shares is None else self.shares.mean((1, 2)).tolist()
+        known = [] if self.shares is None else [mean_share(row) for row in self.shares]
         return (*[None] * (len(self.ids) - len(known)), *known)
 
 
@@ -117,8 +118,8 @@ class TokenSequence:
         if weights is None:
             return None
         slot = int(weights.argmax())
-        position = self.cache.slots.position_at[slot]
-        return None if position is None else (position, float(weights[slot]))
+        position, share = self.cache.slots.position_at[slot], float(weights[slot])
+        return (position, share) if position is not None and share > 0 else None
 
     # What the newest query saw
 
@@ -135,17 +136,27 @@ class TokenSequence:
     def share_heads(self) -> Heads | None:
         if self._shares is None or not self.watches:
             return None
-        heads: Heads = self._shares.tolist()
-        return heads
+        return share_table(self._shares)
 
     def share(self) -> float | None:
-        return None if self._shares is None or not self.watches else float(self._shares.mean())
+        return None if self._shares is None or not self.watches else mean_share(self._shares)
 
     def strong_head(self) -> StrongHead | None:
-        if self._shares is None or not self.watches:
+        if self._shares is None or not self.watches or self._shares.isnan().all():
             return None
-        layer, head = divmod(int(self._shares.argmax()), self._shares.shape[1])
+        layer, head = divmod(int(self._shares.nan_to_num(-1.0).argmax()), self._shares.shape[1])
         return StrongHead(layer, head, float(self._shares[layer, head]))
+
+
+def mean_share(shares: Tensor) -> float | None:
+    """shares: `[L, H]`. Mean over the heads of the layers that have sinks; None when there is no such layer."""
+    mean = float(shares.double().nanmean())
+    return None if math.isnan(mean) else mean
+
+
+def share_table(shares: Tensor) -> Heads:
+    """shares: `[L, H]`, as plain numbers; None for the heads of a layer without sinks."""
+    return [[None if math.isnan(share) else share for share in layer] for layer in shares.tolist()]
 
 
 def _losses(before: Tensor | None, logits: Tensor, ids: Sequence[int]) -> tuple[float | None, ...]:

@@ -1,0 +1,221 @@
+"""One pass of a model over a bounded cache: the attention that transformers calls, and what it needs.
+
+Importing this module registers the attention under NAME. It finds the pass by the keyword argument `feeding`, which
+transformers hands through the model, attends over [sinks | recents | what is fed] and writes what stays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from transformers import AttentionInterface, AttentionMaskInterface
+
+from sinkchat.cache.attention import NAME, Attended, Extras, attend_chunk, attend_one
+from sinkchat.cache.policy import Positions, Slots, Step
+from sinkchat.cache.proof import Attends, Turns
+from sinkchat.cache.ring import Ring
+from sinkchat.cache.rotary import Table
+
+
+class Feeding:
+    """One pass of the model over the tokens of a step: what every layer's attention needs, and what it leaves.
+
+    Index tensors are made once per pass and device, and shared by the layers.
+    """
+
+    def __init__(self, slots: Slots, rings: dict[int, Ring], turns: Turns, positions: Positions, step: Step) -> None:
+        """`rings` by layer; those that are missing are added."""
+        self.rings = rings
+        self.turns = turns
+        self.rows = slots.rows
+        self.window = slots.window
+        self.step = step
+        self.attended: dict[int, Attended] = {}
+        self.sight = slots.sight(step) if step.count == 1 and not step.rerun else None
+        self._position_at = tuple(slots.position_at) if self.sight else ()
+        self._order = () if self.sight else slots.order()
+        self._watch = None if slots.policy == "sinks" else slots.sinks
+        self._deltas = self._sink_turns() if positions == "cache" and step.sinks else None
+        self._places: dict[torch.device, Places] = {}
+
+    def _sink_turns(self) -> Tensor | None:
+        """`[T]`: how far each query turns back for the sinks, its position minus its index among the entries."""
+        deltas = [self.step.first + i - (self.step.seen(i) - 1) for i in range(self.step.count)]
+        return -torch.tensor(deltas) if any(deltas) else None
+
+    def attend(
+        self,
+        module: nn.Module,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        scaling: float,
+        *,
+        softcap: float | None = None,
+        s_aux: Tensor | None = None,
+        sliding_window: int | None = None,
+    ) -> Tensor:
+        """query `[H_q, T, D]`, key and value `[H_kv, T, D]` of the step's tokens, rotated. Returns `[H_q, T, D]`.
+
+        softcap, s_aux `[H_q]` (learned sinks) and sliding_window are the layer's own, as transformers passes them.
+        """
+        layer: int = module.layer_idx  # type: ignore[assignment]
+        ring = self.rings.get(layer)
+        if ring is None:
+            ring = self.rings[layer] = Ring.like(self.rows, key, value)
+        places = self._places.get(query.device)
+        if places is None:
+            places = self._places[query.device] = Places(self, query.device)
+        # a layer's own window binds where it is no longer than ours; then the layer sees its newest entries at their
+        # true distances, and no sinks
+        own = sliding_window if sliding_window is not None and sliding_window <= self._reach else None
+        turn = self.turns[layer] if own is None else None
+        turned = None if turn is None or self._deltas is None else turn(query, *places.turn(turn.table, self._deltas))
+        extras = Extras(scaling, softcap, s_aux)
+        if self.sight:
+            ring.write(places.slots, key, value)
+            attended = attend_one(
+                query,
+                turned,
+                ring.keys[:, : self.sight.high],
+                ring.values[:, : self.sight.high],
+                watched=places.watched if own is None else None,
+                hidden=places.hidden(own),
+                extras=extras,
+            )
+        else:
+            attended = attend_chunk(
+                query,
+                turned,
+                key,
+                value,
+                lambda a, b: ring.read(places.order[a:b]),
+                step=self.step,
+                watch=self._watch,
+                own=own,
+                extras=extras,
+            )
+            ring.write(places.slots, key.index_select(1, places.offsets), value.index_select(1, places.offsets))
+        self.attended[layer] = attended
+        return attended.output
+
+    @property
+    def _reach(self) -> int:
+        """Tokens that the newest query of the step could see."""
+        return max(self.window, self.step.seen(self.step.count - 1))
+
+    def shares(self) -> Tensor:
+        """`[T, L, H_q]` float32 on the last layer's device, NaN where a layer has none."""
+        some = next(iter(self.attended.values())).output  # [H_q, T, D]
+        nothing = torch.full((some.shape[1], some.shape[0]), float("nan"), device=some.device)
+        layers = [self.attended[layer].share for layer in sorted(self.attended)]
+        return _stacked([nothing if share is None else share for share in layers])
+
+    def learned(self) -> Tensor | None:
+        """`[T, L, H_q]` float32; None when no layer has learned sinks."""
+        layers = [self.attended[layer].learned for layer in sorted(self.attended)]
+        return _stacked([share for share in layers if share is not None]) if None not in layers else None
+
+    def weights(self) -> Tensor | None:
+        """`[n]` float32, mean over layers and heads, 0 at the watched slots; None for a chunk."""
+        layers = [attended.weights for attended in self.attended.values() if attended.weights is not None]
+        if not layers:
+            return None
+        mean = _stacked(layers, dim=0).mean(0)
+        return mean.index_fill_(0, self._places[mean.device].watched, 0.0)
+
+
+class Places:
+    """A step's slots and turns, as tensors on one device."""
+
+    def __init__(self, feeding: Feeding, device: torch.device) -> None:
+        self._feeding = feeding
+        self._device = device
+        self._turns: dict[Table, tuple[Tensor, Tensor]] = {}
+        self._hidden: dict[int | None, Tensor | None] = {}
+        step, sight = feeding.step, feeding.sight
+        self.offsets = self._index([offset for offset, _ in step.writes])
+        self.slots = self._index([slot for _, slot in step.writes])
+        self.order = self._index(feeding._order)
+        self.watched = self._index(sight.watched if sight else ())
+
+    def turn(self, table: Table, deltas: Tensor) -> tuple[Tensor, Tensor]:
+        """cos and sin by which queries are turned by `deltas` `[T]`."""
+        if table not in self._turns:
+            cos, sin = table.turns(deltas)
+            self._turns[table] = cos.to(self._device), sin.to(self._device)
+        return self._turns[table]
+
+    def hidden(self, own: int | None) -> Tensor | None:
+        """`[n]` bool: slots that a single query does not see, for being empty or outside the layer's own window."""
+        if own not in self._hidden:
+            self._hidden[own] = self._hide(own)
+        return self._hidden[own]
+
+    def _hide(self, own: int | None) -> Tensor | None:
+        sight, step = self._feeding.sight, self._feeding.step
+        assert sight is not None
+        hidden = set(sight.empty)
+        if own is not None:
+            oldest = step.first + 1 - own
+            held = self._feeding._position_at[: sight.high]
+            hidden.update(
+                slot for slot, at in enumerate(held) if slot != sight.slot and at is not None and at < oldest
+            )
+        if not hidden:
+            return None
+        mask = torch.zeros(sight.high, dtype=torch.bool)
+        mask[list(hidden)] = True
+        return mask.to(self._device)
+
+    def _index(self, numbers: Sequence[int]) -> Tensor:
+        return torch.tensor(numbers, dtype=torch.long).to(self._device, non_blocking=True)
+
+
+def _stacked(parts: Sequence[Tensor], dim: int = 1) -> Tensor:
+    """Stacked along `dim`, on the last one's device."""
+    return torch.stack([part.to(parts[-1].device) for part in parts], dim=dim)
+
+
+def attention(
+    module: nn.Module,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attention_mask: Tensor | None,
+    scaling: float,
+    dropout: float = 0.0,
+    feeding: Attends | None = None,
+    softcap: float | None = None,
+    s_aux: Tensor | None = None,
+    sliding_window: int | None = None,
+    **_: Any,
+) -> tuple[Tensor, None]:
+    """The attention that transformers calls, shapes `[1, heads, T, D]`; returns `[1, T, H_q, D]`.
+
+    Raises TypeError when the model was run without a BoundedCache, or does not pass its keyword on.
+    """
+    if feeding is None:
+        raise TypeError(f"attention {NAME!r} runs inside a BoundedCache only")
+    out = feeding.attend(
+        module,
+        query[0],
+        key[0],
+        value[0],
+        scaling,
+        softcap=softcap,
+        s_aux=s_aux,
+        sliding_window=sliding_window,
+    )
+    return out.transpose(0, 1)[None], None
+
+
+def _no_mask(*_: Any, **__: Any) -> None:
+    """The step says who sees whom; transformers is to build no mask."""
+
+
+AttentionInterface.register(NAME, attention)
+AttentionMaskInterface.register(NAME, _no_mask)
