@@ -110,7 +110,7 @@ class Scribe:
     def _message(self, message: Message, until: int) -> None:
         written = self._written.get(message.number)
         if written is None:
-            if not until and message.words is None:
+            if not until and message.role == "assistant":
                 return
             written = self._begin(message)
         fresh = message.tokens[written.tokens : until]
@@ -132,7 +132,8 @@ class Scribe:
     def _begin(self, message: Message) -> _Written:
         voice = _VOICES[message.role]
         words = visible(message.words) if message.words is not None and voice == "person" else ""
-        label = visible(message.name or "") if voice == "file" else "system" if voice == "system" else ""
+        # A system prompt is shown as the model reads it, its frame included: the sinks are in it.
+        label = visible(message.name or "") if voice == "file" else ""
         written = _Written(Passage(voice, words, label=label, sequence=message.sequence))
         self._written[message.number] = written
         self._transcript.add(written.passage)

@@ -9,7 +9,6 @@ from sinkchat.tui.readings import Readings
 from sinkchat.tui.runs import Runs
 from sinkchat.tui.widgets.panel import share_name
 from sinkchat.tui.widgets.status_line import Status
-from sinkchat.tui.widgets.welcome import progress_words
 
 _IDLE_KEYS = (("F1", "help"), ("F2", "sinks on/off"), ("F3", "panel"), ("/", "commands"))
 
@@ -35,7 +34,7 @@ def _state(runs: Runs, readings: Readings, opening: OpeningProgress | None) -> t
     progress = runs.progress
     of = f" {progress.done:,} of {progress.total:,}" if progress.total else ""
     if runs.phase == "loading":
-        return (progress_words(opening) if opening else "starting"), "$sink"
+        return _opening(opening), "$sink"
     if runs.phase == "failed":
         return "no model", "$error"
     if runs.phase == "reading":
@@ -51,6 +50,13 @@ def _state(runs: Runs, readings: Readings, opening: OpeningProgress | None) -> t
     if end is not None and end.reason == "error":
         return "broke off", "$error"
     return "idle", "$muted"
+
+
+def _opening(progress: OpeningProgress | None) -> str:
+    """One word; the transcript's place says more."""
+    if progress is None or not progress.total:
+        return "loading"
+    return f"loading {100 * min(1.0, progress.done / progress.total):.0f} %"
 
 
 def _summary(readings: Readings) -> list[str]:

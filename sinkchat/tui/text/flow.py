@@ -42,7 +42,7 @@ class PlainFlow(Flow):
         if joined:
             rows[0] = Row(rows[0].cell, rows[0].offset, joined=True)
         self.final += rows[:-1]
-        self.open_rows = rows[-1:]
+        self.open_rows = rows[-1:] if rows[-1].cell.text else []
         self._settled = rows[-1].offset
 
 

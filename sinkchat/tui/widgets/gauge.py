@@ -7,7 +7,7 @@ from textual.widgets import Static
 
 from sinkchat.engine.events import CacheState
 
-FULL, HALF = "━", "╸"
+SINK, RECENT, FREE = "█", "━", "─"
 
 
 def cells(parts: tuple[int, ...], total: int, width: int) -> tuple[int, ...]:
@@ -56,7 +56,7 @@ class Gauge(Static):
         width = self.size.width
         sink_cells, recent_cells = cells((sinks, recent), limit, width)
         return Content.assemble(
-            (FULL * sink_cells, "$sink"),
-            (FULL * recent_cells, "$recent"),
-            (FULL * (width - sink_cells - recent_cells), "$free"),
+            (SINK * sink_cells, "$sink"),
+            (RECENT * recent_cells, "$recent"),
+            (FREE * (width - sink_cells - recent_cells), "$free"),
         )

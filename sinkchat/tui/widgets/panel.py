@@ -110,7 +110,11 @@ class Panel(Vertical, can_focus=False):
     def _show_cache(self, readings: Readings) -> None:
         cache, facts = readings.cache, readings.facts
         if cache is None or facts is None:
-            self._rows("cache-title", _title("cache", figures.NOTHING))
+            # The lines stand from the start, so that nothing moves when the model comes.
+            dash = figures.NOTHING
+            self._rows("cache-title", _title("cache", dash))
+            self._rows("cache-rows", FigureRow(dash), FigureRow("keys and values", dash))
+            self._rows("evicted", FigureRow("evicted", dash), FigureRow(dash))
             return
         self._rows("cache-title", _title("cache", f"{cache.policy} · {cache.positions} positions"))
         self.query_one("#gauge", Gauge).show(cache, facts.trained_length)
@@ -164,7 +168,7 @@ class Panel(Vertical, can_focus=False):
     def _show_model(self, readings: Readings) -> None:
         facts = readings.facts
         if facts is None:
-            self._rows("model", FigureRow(figures.NOTHING))
+            self._rows("model", FigureRow("model", figures.NOTHING), FigureRow("memory", figures.NOTHING))
             return
         weights = f"weights {figures.size(facts.weight_bytes)}"
         name = shorten_start(visible(facts.name), self._width - len(weights) - 1)

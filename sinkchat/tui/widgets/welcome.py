@@ -71,9 +71,9 @@ def _amount(done: float, unit: str) -> str:
 
 def _bar(progress: Progress) -> Content:
     if progress.total is None or progress.total <= 0:
-        return Content.assemble(("━" * BAR, "$free"))
+        return Content.assemble(("─" * BAR, "$free"))
     done = int(BAR * min(1.0, progress.done / progress.total))
-    return Content.assemble(("━" * done, "$sink"), ("━" * (BAR - done), "$free"))
+    return Content.assemble(("━" * done, "$sink"), ("─" * (BAR - done), "$free"))
 
 
 def _room(cache: CacheState) -> str:
