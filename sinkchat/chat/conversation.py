@@ -255,7 +255,10 @@ def _merged(one: HeadShares | None, weight: int, other: HeadShares, other_weight
     if one is None or not total or not weight:
         return other
     return tuple(
-        tuple((a * weight + b * other_weight) / total for a, b in zip(row, other_row, strict=True))
+        tuple(
+            None if a is None or b is None else (a * weight + b * other_weight) / total
+            for a, b in zip(row, other_row, strict=True)
+        )
         for row, other_row in zip(one, other, strict=True)
     )
 

@@ -1,7 +1,7 @@
 """A session's journal: one append-only file, one line per record, written as things happen.
 
-No byte that was written is ever changed or removed. A line that was cut short when the program was killed stays
-where it is; when the session is resumed, the next line says so. A journal with any other damage can be read and
+No byte that was written is ever changed or removed. What was left of a line when the program was killed stays where
+it is; when the session is resumed, the record behind it says so. A journal with any other damage can be read and
 exported, around the damage, and cannot be resumed.
 
 What cannot be written, because a disk is full or gone, waits in memory and is written, in order, as soon as it can
@@ -85,9 +85,10 @@ class Journal:
             os.close(descriptor)
             raise
         journal = cls(path, descriptor, reading)
-        if reading.torn or reading.unended:
+        if reading.unended:
             journal._waiting += b"\n"
-        if reading.torn:
+        elif reading.torn:
+            # On the same line, so that a kill right now leaves one torn line again.
             journal.append(TornLine(reading.torn))
         return journal
 

@@ -121,4 +121,6 @@ class Ledger:
 
 
 def _rounded(heads: Heads | None) -> HeadShares | None:
-    return None if heads is None else tuple(tuple(round(float(share), 6) for share in row) for row in heads)
+    if heads is None:
+        return None
+    return tuple(tuple(None if share is None else round(float(share), 6) for share in row) for row in heads)

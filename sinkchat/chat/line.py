@@ -19,6 +19,9 @@ VERSION = 1
 FIRST = "0" * 16
 """What stands for the checksum of the line before in the first line."""
 
+START = b'{"v":'
+"""How every line begins, and nothing inside one, since its quotes would be escaped there."""
+
 _TAIL = len(',"c":""}') + len(FIRST)
 
 

@@ -6,7 +6,7 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from sinkchat.chat.line import FIRST, Entry, NewerLine, read_line
+from sinkchat.chat.line import FIRST, START, Entry, Line, NewerLine, read_line
 from sinkchat.chat.records import TornLine
 from sinkchat.errors import JournalError
 
@@ -71,44 +71,55 @@ class _Reader:
         self.damage: list[Damage] = []
         self.checksum = FIRST
         self.next_number = 0
-        self._unreadable: list[Damage] = []  # since the last whole line
+        self._gap = False  # since the last whole line, some were damaged
 
     def take(self, number: int, raw: bytes) -> None:
-        try:
-            line = read_line(raw)
-        except NewerLine:
-            raise JournalError(
-                f"Line {number} of the journal {self.path} is from a newer sinkchat; update sinkchat to read it."
-            ) from None
+        line, lost = self._line(number, raw)
+        if lost:
+            self.damage.append(Damage(number, "is damaged"))
+            self._gap = True
         if line is None:
-            self._unreadable.append(Damage(number, "is damaged"))
-            self.damage.append(self._unreadable[-1])
             return
         entry = line.entry
-        follows = entry.number == self.next_number and line.before == self.checksum
-        if follows and isinstance(entry.record, TornLine):
-            self.damage = self.damage[: len(self.damage) - len(self._unreadable)]
-        elif entry.number < self.next_number:
+        if entry.number < self.next_number:
             self.damage.append(Damage(number, "stands where it does not belong"))
             return
-        elif not self._unreadable and not follows:
+        if not self._gap and not self._follows(line):
             missing = entry.number - self.next_number
-            self.damage.append(
-                Damage(
-                    number, f"comes after {missing} that are missing" if missing else "does not follow the one before"
-                )
-            )
-        self._unreadable = []
+            what = f"comes after {missing} that are missing" if missing else "does not follow the one before"
+            self.damage.append(Damage(number, what))
+        self._gap = False
         self.entries.append(entry)
         self.checksum, self.next_number = line.checksum, entry.number + 1
 
     def take_unended(self, number: int, raw: bytes) -> bool:
         """Whether a last line without an end is whole all the same."""
-        line = read_line(raw)
-        if line is None or line.entry.number != self.next_number or line.before != self.checksum:
+        line, lost = self._line(number, raw)
+        if line is None or lost or not self._follows(line):
             return False
         self.take(number, raw)
         return True
+
+    def _follows(self, line: Line) -> bool:
+        return line.entry.number == self.next_number and line.before == self.checksum
+
+    def _line(self, number: int, raw: bytes) -> tuple[Line | None, bool]:
+        """The line, or the whole one at its end; and whether anything in it is lost.
+
+        What was torn when a program was killed stands before the record that tells of it, and is no loss.
+        """
+        try:
+            line = read_line(raw)
+            start = raw.rfind(START)
+            if line is not None or start <= 0:
+                return line, line is None
+            line = read_line(raw[start:])
+        except NewerLine:
+            raise JournalError(
+                f"Line {number} of the journal {self.path} is from a newer sinkchat; update sinkchat to read it."
+            ) from None
+        told = line is not None and self._follows(line) and line.entry.record == TornLine(start)
+        return line, not told
 
 
 def first_lines(path: Path, size: int) -> list[bytes]:

@@ -20,8 +20,8 @@ from sinkchat.models.sampling import Sampling
 
 Role = Literal["system", "user", "file", "assistant"]
 
-HeadShares = tuple[tuple[float, ...], ...]
-"""`[layers][heads]`, each 0..1, rounded to six decimals."""
+HeadShares = tuple[tuple[float | None, ...], ...]
+"""`[layers][heads]`, each 0..1, rounded to six decimals; None in a layer that has no sinks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,7 +215,7 @@ class Closed:
 
 @dataclass(frozen=True, slots=True)
 class TornLine:
-    """The line before this one was cut short when the program was killed. It is left as it is."""
+    """The program was killed in the middle of a line. What there is of it stands before this record, on its line."""
 
     bytes: int
 
