@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+import sinkchat.models.libraries  # noqa: F401  before anything imports torch
+
 if TYPE_CHECKING:
     from sinkchat.models.load import LoadedModel
 
