@@ -16,7 +16,10 @@ from markdown_it import MarkdownIt
 _ALIVE = re.compile(r"([\\`*_\[\]<>#!|~$&])")  # what means something inside a line
 _LINE_START = re.compile(r"^[ \t]+")
 _TICKS = re.compile(r"`+")
-_POWERS = re.compile(r"(\\*)(<(?=[A-Za-z/!?])|\]:|!\[)")
+_POWERS = re.compile(r"(?<!\\)(\\*)(<(?=[A-Za-z/!?])|\]:|!\[)")
+
+_LONGEST_BLOCK = 50_000
+"""Characters without a blank line from which on it is no prose, and a parser may take minutes over it."""
 
 # How the text's own blocks are found: without HTML and definitions, since those lose their power.
 _BLOCKS = MarkdownIt("commonmark", {"html": False}).enable("table").disable("reference")
@@ -36,6 +39,8 @@ def fenced(text: str) -> str:
 
 def quoted(text: str) -> str:
     """The text as Markdown in a block quote."""
+    if max(map(len, text.split("\n\n"))) > _LONGEST_BLOCK:
+        return fenced(text)
     quote = "\n".join(f"> {line}" if line else ">" for line in _harmless(text).split("\n"))
     return quote if _is_one_quote(quote) else fenced(text)
 
