@@ -10,6 +10,9 @@ from typing import NoReturn
 from sinkchat.errors import UsageError
 from sinkchat.settings import TABLE, Setting, did_you_mean
 
+LATEST = "latest"
+"""What stands for the latest session, where a session is named."""
+
 COMMANDS = ("ask", "export", "sessions", "config")
 
 _ABOUT = "Chat for as long as you like with a model whose KV cache is bounded and keeps attention sinks."
@@ -32,7 +35,7 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
             command = " ".join(("sinkchat", *([parsed.command] if parsed.command else [])))
             raise UsageError(f"`{command}` does not take {word}; see {command} --help.")
         parsed.words.append(word)
-    for name in ("config", *(setting.field for setting in TABLE)):
+    for name in ("config", "resume", *(setting.field for setting in TABLE)):
         setattr(parsed, name, getattr(parsed, name, None))
     return parsed
 
@@ -67,17 +70,22 @@ def _parser() -> argparse.ArgumentParser:
     group.add_argument("--config", metavar="FILE", help="Read this configuration file instead of the usual one.")
     for setting in TABLE:
         _add(group, setting)
+    resume = _Parser(add_help=False, argument_default=argparse.SUPPRESS)
+    resume.add_argument("--resume", metavar="ID", help="go on with a saved session, named by the start of its id")
+    resume.add_argument(
+        "--continue", dest="resume", action="store_const", const=LATEST, help="go on with the latest session"
+    )
     parser = _Parser(
         "sinkchat",
         description=_ABOUT,
         epilog=_AFTER,
-        parents=[common],
+        parents=[resume, common],
         allow_abbrev=False,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--version", action=_Version)
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", parser_class=_Parser)
-    _add_ask(commands, common)
+    _add_ask(commands, [resume, common])
     _add_export(commands)
     commands.add_parser("sessions", help="list the saved sessions", allow_abbrev=False)
     config = commands.add_parser("config", help="where settings come from", parents=[common], allow_abbrev=False)
@@ -105,12 +113,12 @@ def _add(group: argparse._ArgumentGroup, setting: Setting) -> None:
 _METAVARS = {"text": "TEXT", "place": "NAME", "path": "FILE", "whole": "N", "real": "X"}
 
 
-def _add_ask(commands: argparse._SubParsersAction[_Parser], common: _Parser) -> None:
+def _add_ask(commands: argparse._SubParsersAction[_Parser], parents: list[_Parser]) -> None:
     ask = commands.add_parser(
         "ask",
         help="print one reply as plain text, or as JSON lines",
         description="Print one reply. Text on standard input is the prompt, or is added to it.",
-        parents=[common],
+        parents=parents,
         allow_abbrev=False,
     )
     ask.add_argument("words", nargs="*", metavar="PROMPT", help="the prompt")
@@ -146,6 +154,7 @@ class _Version(argparse.Action):
 
 
 def _known_flags() -> list[str]:
-    own = ["--help", "--version", "--config", "--prompt-file", "--json", "--ignore-eos", "--format", "--force"]
+    general = ["--help", "--version", "--config", "--resume", "--continue"]
+    own = ["--prompt-file", "--json", "--ignore-eos", "--format", "--force"]
     switches = [f"--no-{setting.flag[2:]}" for setting in TABLE if setting.kind == "switch"]
-    return [*own, *(setting.flag for setting in TABLE), *switches]
+    return [*general, *own, *(setting.flag for setting in TABLE), *switches]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sinkchat.cli.interrupt import Interrupt
@@ -20,7 +21,7 @@ from sinkchat.settings import Settings
 if TYPE_CHECKING:
     from sinkchat.chat.session import ChatSession
 
-Opening = Callable[[Settings, ProgressSink], "ChatSession"]
+Opening = Callable[[Settings, ProgressSink, "Path | None"], "ChatSession"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +32,8 @@ class Question:
     prompt_file: str | None = None
     json: bool = False
     ignore_eos: bool = False
+    resuming: Path | None = None
+    """The journal of a session to go on with."""
 
 
 def run(question: Question, settings: Settings, opening: Opening | None = None) -> int:
@@ -43,7 +46,7 @@ def run(question: Question, settings: Settings, opening: Opening | None = None) 
     with Interrupt() as interrupt:
         line = ProgressLine()
         try:
-            session = (opening or open_session)(settings, line.show)
+            session = (opening or open_session)(settings, line.show, question.resuming)
         finally:
             line.clear()
         with contextlib.closing(session):

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 
-from sinkchat import locations
 from sinkchat.chat.export import ExportExists, Format, export, render, saved_conversation
-from sinkchat.chat.journal import SUFFIX
-from sinkchat.chat.sessions import find_session, newest_session
+from sinkchat.cli.arguments import LATEST
+from sinkchat.cli.saved import journal_of
 from sinkchat.cli.terminal import complain, say
 from sinkchat.errors import UsageError
 
-LATEST = "latest"
 STDOUT = "-"
 
 _FORMATS: tuple[Format, ...] = ("md", "json", "txt")
@@ -24,7 +21,7 @@ def run(words: Sequence[str], format: Format | None, *, force: bool = False) -> 
     A single word that ends like a file (`out.md`) is the file, and the session is the latest.
     """
     session, file = _read(words)
-    path = _journal(session)
+    path = journal_of(session)
     conversation = saved_conversation(path)
     for damage in conversation.damage:
         complain(f"{path} is damaged there, and the rest was exported: {damage}.")
@@ -45,12 +42,3 @@ def _read(words: Sequence[str]) -> tuple[str, str | None]:
     if len(words) == 1 and (words[0] == STDOUT or words[0].endswith(tuple(f".{name}" for name in _FORMATS))):
         return LATEST, words[0]
     return (words[0] if words else LATEST), (words[1] if len(words) == 2 else None)
-
-
-def _journal(session: str) -> Path:
-    folder = locations.sessions_dir()
-    if session == LATEST:
-        return newest_session(folder)
-    if session.endswith(SUFFIX) and Path(session).is_file():
-        return Path(session)
-    return find_session(folder, session)

@@ -61,14 +61,23 @@ def _command(arguments: argparse.Namespace) -> int:
         from sinkchat.cli import config
 
         return config.run(arguments.action, resolved)
-    if arguments.command == "ask":
-        from sinkchat.cli import ask
+    resuming = _resumed(arguments.resume)
+    if arguments.command is None and is_terminal(sys.stdin) and is_terminal(sys.stdout):
+        from sinkchat.cli import chat
 
-        return ask.run(
-            ask.Question(arguments.words, arguments.prompt_file, arguments.json, arguments.ignore_eos),
-            resolved.settings,
-        )
-    return _chat_or_ask(resolved)
+        return chat.run(resolved.settings, resuming)
+    # A screen needs a terminal on both sides; a pipe on either is a question.
+    from sinkchat.cli import ask
+
+    asked = arguments.command == "ask"
+    question = ask.Question(
+        words=arguments.words if asked else (),
+        prompt_file=arguments.prompt_file if asked else None,
+        json=asked and arguments.json,
+        ignore_eos=asked and arguments.ignore_eos,
+        resuming=resuming,
+    )
+    return ask.run(question, resolved.settings)
 
 
 def _resolved(arguments: argparse.Namespace) -> Resolved:
@@ -76,15 +85,12 @@ def _resolved(arguments: argparse.Namespace) -> Resolved:
     return resolve(flags, os.environ, Path(arguments.config) if arguments.config is not None else None)
 
 
-def _chat_or_ask(resolved: Resolved) -> int:
-    """A screen needs a terminal on both sides; a pipe on either is a question."""
-    if is_terminal(sys.stdin) and is_terminal(sys.stdout):
-        from sinkchat.cli import chat
+def _resumed(session: str | None) -> Path | None:
+    if session is None:
+        return None
+    from sinkchat.cli.saved import journal_of
 
-        return chat.run(resolved.settings)
-    from sinkchat.cli import ask
-
-    return ask.run(ask.Question(), resolved.settings)
+    return journal_of(session)
 
 
 if __name__ == "__main__":

@@ -7,14 +7,17 @@ from __future__ import annotations
 
 import dataclasses
 import importlib
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sinkchat import locations
+from sinkchat.engine.events import Rebuilding
 from sinkchat.models.progress import Progress, ProgressSink
 from sinkchat.models.sampling import Sampling
 from sinkchat.settings import Settings
 
 if TYPE_CHECKING:
+    from sinkchat.chat.journal import Journal
     from sinkchat.chat.session import ChatSession
 
 
@@ -28,18 +31,34 @@ def drawn_as(default: Sampling, settings: Settings) -> Sampling:
     return dataclasses.replace(default, **chosen)
 
 
-def open_session(settings: Settings, progress: ProgressSink) -> ChatSession:
+def open_session(settings: Settings, progress: ProgressSink, resuming: Path | None = None) -> ChatSession:
     """Takes seconds, or minutes when a model is fetched; progress is reported in stages.
 
+    resuming: the journal of a session to go on with, by the model that it was held with unless settings name one.
     Raises `ModelError` if there is no such model or it cannot be run, `CacheError` if the window does not fit,
-    `JournalError` if nothing can be written.
+    `JournalError` if nothing can be written, or the session is in use or damaged.
     """
     # First of all: it sets what the other libraries read from the environment when they are imported.
     importlib.import_module("sinkchat.models.libraries")
+    from sinkchat.chat.journal import Journal
+
+    if resuming is None:
+        return _opened(settings, progress, None)
+    # Locked from now on, so that nobody else goes on with it while the model is loaded.
+    journal = Journal.open(resuming)
+    try:
+        return _opened(settings, progress, journal)
+    except BaseException:
+        journal.abandon()
+        raise
+
+
+def _opened(settings: Settings, progress: ProgressSink, journal: Journal | None) -> ChatSession:
     from sinkchat.models.find import find
 
     # A misspelt name is told at once, before anything heavy is imported.
-    source = find(settings.model, small_model_file=settings.small_model_file)
+    name = settings.model or (_held_with(journal) if journal else None)
+    source = find(name, small_model_file=settings.small_model_file)
     progress(Progress("starting the libraries", 0, None))
     from sinkchat.chat.journal import Journal
     from sinkchat.chat.session import ChatSession
@@ -57,12 +76,31 @@ def open_session(settings: Settings, progress: ProgressSink) -> ChatSession:
         window=settings.window,
         sampling=sampling,
     )
-    return ChatSession(
+    session = ChatSession(
         engine,
         ChatTemplate(loaded.tokenizer),
-        Journal.create(locations.sessions_dir()),
+        journal or Journal.create(locations.sessions_dir()),
         system=settings.system,
         pin_system=settings.pin_system,
         max_reply_tokens=settings.max_reply_tokens,
         sampling=sampling,
     )
+    _read_again(session, progress)
+    return session
+
+
+def _held_with(journal: Journal) -> str | None:
+    """The name of the model that the session was held with; None for the small one."""
+    from sinkchat.chat.records import Opened
+    from sinkchat.models.find import SMALL_MODEL
+
+    names = [entry.record.facts.name for entry in journal.entries if isinstance(entry.record, Opened)]
+    return names[-1] if names and names[-1] != SMALL_MODEL else None
+
+
+def _read_again(session: ChatSession, progress: ProgressSink) -> None:
+    """Let the model read a resumed conversation up to where it ended."""
+    if session.resumed:
+        for event in session.resume():
+            if isinstance(event, Rebuilding):
+                progress(Progress("reading the conversation again", event.done, event.total, "tokens"))

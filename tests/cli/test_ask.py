@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from sinkchat import locations
 from sinkchat.chat.journal import Journal
 from sinkchat.chat.reading import read_journal
 from sinkchat.chat.records import Closed, RunEnded
@@ -23,7 +24,7 @@ from sinkchat.models.sampling import Sampling
 from sinkchat.settings import Settings
 from tests.fakes import STORY, FakeEngine, FakeTemplate
 
-Opening = Callable[[Settings, ProgressSink], ChatSession]
+Opening = Callable[[Settings, ProgressSink, Path | None], ChatSession]
 
 
 @pytest.fixture(autouse=True)
@@ -32,7 +33,7 @@ def _no_stdin(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def opening_of(engine: FakeEngine, folder: Path) -> Opening:
-    def opening(settings: Settings, progress: ProgressSink) -> ChatSession:
+    def opening(settings: Settings, progress: ProgressSink, resuming: Path | None = None) -> ChatSession:
         progress(Progress("loading", 1, 2))
         return ChatSession(
             engine,
@@ -182,7 +183,7 @@ def test_an_interrupt_ends_the_reply_in_order(
 def test_an_interrupt_while_the_model_loads_leaves_at_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def opening(settings: Settings, progress: ProgressSink) -> ChatSession:
+    def opening(settings: Settings, progress: ProgressSink, resuming: Path | None = None) -> ChatSession:
         os.kill(os.getpid(), signal.SIGTERM)
         raise AssertionError("went on loading")
 
@@ -221,7 +222,7 @@ def test_a_reader_that_has_seen_enough_is_no_failure(
 def test_a_wrong_prompt_is_told_before_a_model_is_loaded(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def opening(settings: Settings, progress: ProgressSink) -> ChatSession:
+    def opening(settings: Settings, progress: ProgressSink, resuming: Path | None = None) -> ChatSession:
         raise AssertionError("loaded a model for nothing")
 
     monkeypatch.setattr(ask, "open_session", opening)
@@ -229,3 +230,23 @@ def test_a_wrong_prompt_is_told_before_a_model_is_loaded(
     assert main.main(["ask", "--prompt-file", "/no/such"]) == 2
     assert main.main([]) == 2, "without a terminal, sinkchat alone is a question"
     assert all(line.startswith("sinkchat: The prompt ") for line in capsys.readouterr().err.splitlines())
+
+
+def test_a_session_is_named_to_go_on_with(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    resumed: list[Path | None] = []
+
+    def opening(settings: Settings, progress: ProgressSink, resuming: Path | None = None) -> ChatSession:
+        resumed.append(resuming)
+        return opening_of(FakeEngine(), locations.sessions_dir())(settings, progress, resuming)
+
+    monkeypatch.setattr(ask, "open_session", opening)
+    assert main.main(["ask", "one"]) == 0
+    (first,) = locations.sessions_dir().iterdir()
+    assert main.main(["ask", "--continue", "two"]) == 0
+    assert main.main(["--resume", first.name[:-6], "ask", "three"]) == 0
+    assert resumed == [None, first, first]
+    capsys.readouterr()
+    assert main.main(["ask", "--resume", "no-such", "four"]) == 2
+    assert capsys.readouterr().err.startswith("sinkchat: There is no session 'no-such' in ")

@@ -25,6 +25,15 @@ PLAIN = ("--quant", "none", "--device", "cpu")
 
 
 @pytest.fixture(autouse=True)
+def _one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where other work shares the cores, two threads of so small a model mostly wait for each other."""
+    import torch
+
+    torch.set_num_threads(1)
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+
+
+@pytest.fixture(autouse=True)
 def _no_stdin(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stdin", None)
 
@@ -132,6 +141,18 @@ def test_what_was_asked_is_saved_and_exported(places: Path, capsys: pytest.Captu
         text = file.read_text(encoding="utf-8")
         assert "Hello there, friend." in text
         assert reply.strip() in text
+
+
+def test_a_session_goes_on_where_it_ended(capsys: pytest.CaptureFixture[str]) -> None:
+    argv = ["ask", "--json", "--window", "64", "--seed", "1", *PLAIN]
+    assert main.main([*argv, "--max-reply-tokens", "40", "--ignore-eos", "Tell me a story."]) == 0
+    ended = lines(capsys.readouterr().out)[-1]
+    assert main.main([*argv, "--max-reply-tokens", "2", "--continue", "Go on."]) == 0
+    first, *_ = lines(capsys.readouterr().out)
+    assert first["event"] == "prefilled"
+    assert first["position"] == ended["kv_entries"] + ended["evicted_total"] + first["tokens"]
+    assert first["kv_entries"] == 64
+    assert len(list(locations.sessions_dir().iterdir())) == 1
 
 
 @pytest.mark.parametrize(
