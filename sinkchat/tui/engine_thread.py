@@ -11,7 +11,7 @@ import queue
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import closing
 from dataclasses import dataclass, field
 
@@ -34,7 +34,7 @@ class Job:
     """Something for the session to do. `start` is called in the engine's thread."""
 
     kind: str
-    start: Callable[[ChatSession], Iterator[Event]]
+    start: Callable[[ChatSession], Generator[Event, None, None]]
     cancelled: threading.Event = field(default_factory=threading.Event)
 
 
@@ -152,7 +152,7 @@ class EngineThread:
     def _do(self, job: Job, session: ChatSession) -> str | None:
         try:
             events = job.start(session)
-            with closing(events):  # type: ignore[type-var]
+            with closing(events):
                 for event in events:
                     self._say(Happened(event, time.monotonic()))
                     self._measure(session)

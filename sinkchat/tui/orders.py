@@ -84,7 +84,7 @@ class Orders:
         session = self._ready()
         if self._runs.writes:
             session.endless = True
-            self._runs.interrupt(Work("change", lambda _session: iter(()), "/endless"))
+            self._runs.interrupt(Work("change", runs.nothing, "/endless"))
             self._stage.hint("Endless: it writes past every end of turn, until Esc.")
         elif session.endless:
             session.endless = False

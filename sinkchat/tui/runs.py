@@ -6,7 +6,7 @@ reading goes on behind it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -26,7 +26,7 @@ class Work:
     """Something to do. `label` is shown while it waits; `text` can be taken back into the input box."""
 
     kind: Kind
-    start: Callable[[ChatSession], Iterator[Event]]
+    start: Callable[[ChatSession], Generator[Event, None, None]]
     label: str
     text: str = ""
 
@@ -47,11 +47,15 @@ def read(text: str, name: str) -> Work:
     return Work("read", lambda session: session.read(text, name), f"/read {name}", f"/read {name}")
 
 
-def _read_rest(session: ChatSession) -> Iterator[Event]:
+def nothing(_session: ChatSession) -> Generator[Event, None, None]:
+    yield from ()
+
+
+def _read_rest(session: ChatSession) -> Generator[Event, None, None]:
     """What a change of the cache left unread of a file."""
     message = session.conversation.messages[-1] if session.conversation.messages else None
     if message is None or message.role != "file" or not message.cut_short or message.words is None:
-        return iter(())
+        return nothing(session)
     return session.read(message.words[len(message.spoken) :], message.name or "")
 
 

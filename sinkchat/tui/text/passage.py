@@ -144,8 +144,8 @@ class Passage:
         """How many tokens of the text, from its first, lie before the horizon."""
         if self.sequence < sight.sequence:
             return max(self.tokens, 1) if self.text else 0
-        if self.first is None or self.sequence > sight.sequence:
-            return 0
+        if self.first is None or self.sequence > sight.sequence or sight.horizon <= sight.kept:
+            return 0  # right behind the sinks comes the oldest recent token: nothing is gone
         return max(0, min(sight.horizon - self.first, self.tokens))
 
     def unseen_tokens(self, sight: Sight) -> int:

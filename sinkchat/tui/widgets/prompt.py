@@ -68,14 +68,12 @@ class Prompt(TextArea):
         self._theme_names = themes
         self._send_key = send_key
         self._pastes: dict[str, str] = {}
-        self._setting = False
+        self._recalled = ""
 
     def set_text(self, text: str) -> None:
         """Replaces what is in the box; the cursor goes to its end."""
-        self._setting = True
         self.text = text
         self.move_cursor(self.document.end)
-        self._setting = False
 
     def filled_in(self) -> str:
         """The text with the pastes in place of their placeholders."""
@@ -141,7 +139,7 @@ class Prompt(TextArea):
 
     def on_text_area_changed(self, event: TextArea.Changed) -> None:
         event.stop()
-        if not self._setting and self.text:
+        if self.text != self._recalled:
             self._recall.leave()
         self.suggest()
 
@@ -175,12 +173,14 @@ class Prompt(TextArea):
             self.recall_older()
 
     def recall_older(self) -> None:
-        if (entry := self._recall.older(self.text)) is not None:
-            self.set_text(entry)
-            self._popup.hide()
+        self._show_recalled(self._recall.older(self.text))
 
     def _newer(self) -> None:
-        if (entry := self._recall.newer()) is not None:
+        self._show_recalled(self._recall.newer())
+
+    def _show_recalled(self, entry: str | None) -> None:
+        if entry is not None:
+            self._recalled = entry
             self.set_text(entry)
             self._popup.hide()
 
