@@ -70,9 +70,9 @@ def export(
     """
     target = _expanded(path)
     format = _format(target, format)
-    if target.is_dir():
+    if os.path.isdir(target):
         target /= default_name(conversation, format)
-    if not target.parent.is_dir():
+    if not os.path.isdir(target.parent):
         raise UsageError(f"There is no folder {target.parent}; make it first, or name a file in another one.")
     if os.path.lexists(target):
         target = _replaceable(target, overwrite)
@@ -81,10 +81,9 @@ def export(
         _write(target, content, overwrite)
     except FileExistsError:
         raise _exists(target) from None
-    except OSError as error:
-        raise ExportFailed(
-            f"{target} cannot be written ({error.strerror}); name a file in another folder."
-        ) from error
+    except (OSError, ValueError) as error:  # a name with a NUL in it is a ValueError
+        reason = getattr(error, "strerror", None) or error
+        raise ExportFailed(f"{target} cannot be written ({reason}); take another name or another folder.") from error
     return target
 
 
@@ -102,7 +101,7 @@ def _format(target: Path, format: Format | None) -> Format:
         if format not in FORMATS:
             raise UsageError(f"There is no format {format!r}; take one of {', '.join(FORMATS)}.")
         return format
-    if not target.suffix or target.is_dir():
+    if not target.suffix or os.path.isdir(target):
         return "md"
     known = _SUFFIXES.get(target.suffix.lower())
     if known is None:
