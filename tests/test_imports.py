@@ -100,3 +100,20 @@ def test_the_screen_is_free_of_torch() -> None:
 def test_a_model_that_does_not_exist_is_told_before_torch_is_imported() -> None:
     code = running("ask", "--model", "/no/such/folder", "hi")
     assert imported(code, HEAVY) == []
+
+
+def test_the_first_picture_is_painted_without_torch() -> None:
+    code = """
+import asyncio, threading
+from sinkchat.settings import Settings
+from sinkchat.tui.app import SinkchatApp
+
+async def paint():
+    app = SinkchatApp(lambda progress: threading.Event().wait(), Settings())
+    async with app.run_test() as pilot:
+        await pilot.pause(0.1)
+        assert app.screen.is_mounted
+
+asyncio.run(paint())
+"""
+    assert imported(code, (*HEAVY, "textual")) == ["textual"]
