@@ -177,10 +177,8 @@ def main() -> None:
     for _ in range(4):
         ours.prefill(list(ids), chunk)
     ours.decode(new)
-    entries = ours.cache.slots.entries
-    print(
-        f"after {5 * window:,} tokens: {entries:,} entries, keys and values {before:,} -> {ours.cache.kv_bytes:,} bytes"
-    )
+    held = f"{ours.cache.slots.entries:,} entries, keys and values {before:,} -> {ours.cache.kv_bytes:,} bytes"
+    print(f"after {5 * window:,} tokens: {held}")
     if device.startswith("cuda"):
         print(
             f"allocated {allocated:,} -> {torch.cuda.memory_allocated():,} bytes, "
