@@ -538,3 +538,46 @@ def test_a_session_in_which_nothing_was_said_leaves_no_file(open_chat: OpenChat,
     chat.close()
     assert not list(folder.iterdir())
     chat.close()
+
+
+def test_a_cancel_that_the_engine_had_not_begun_to_hear_is_repeated(open_chat: OpenChat) -> None:
+    class Deaf(FakeEngine):
+        deaf = True
+
+        def cancel(self) -> None:
+            if self.deaf:
+                self.deaf = False  # it came between two runs of the engine, and was forgotten
+            else:
+                super().cancel()
+
+    chat = open_chat(Deaf())
+    events = chat.say("hello")
+    seen = [next(events)]
+    chat.cancel()
+    seen += events
+    assert finished(seen).reason == "cancelled"
+
+
+def test_a_turn_that_was_cut_before_its_text_begins_with_the_text(open_chat: OpenChat) -> None:
+    engine = FakeEngine(chunk=3, reply="good day")
+    chat = open_chat(engine)
+    drain(chat.say("hello"))
+    fed = len(engine.fed)
+    events = chat.say("lost")
+    next(events)  # the three tokens that close the reply and open the turn
+    chat.cancel()
+    drain(events)
+    drain(chat.say("found"))
+    assert tuple(engine.fed[fed:]) == (*T.between(), *words("found"), *T.ask(), *words("good day"))
+
+
+def test_words_and_ends_survive_the_machine_too(open_chat: OpenChat, monkeypatch: pytest.MonkeyPatch) -> None:
+    chat = open_chat()
+    synced: list[str] = []
+    records = chat.conversation.messages
+    monkeypatch.setattr("os.fsync", lambda _: synced.append(records[-1].text))
+    events = chat.say("precious words")
+    next(events)
+    assert synced == ["precious words"]
+    drain(events)
+    assert synced[-1] == records[-1].text != ""
