@@ -85,11 +85,13 @@ class TokenSequence:
         step = self.cache.slots.plan(count)
         out = self.cache.feed(ids, step)
         losses = _losses(self.logits, out.logits, ids)
-        shares = out.shares[:-1] if self._shares is None else torch.cat((self._shares[None], out.shares[:-1]))
+        shares = None
+        if self.watches:
+            shares = out.shares[:-1] if self._shares is None else torch.cat((self._shares[None], out.shares[:-1]))
         self.logits = out.logits[-1].float()
-        self._shares = out.shares[-1]
+        self._shares = out.shares[-1] if self.watches else None  # zeros of no sinks are no share
         self.strong_entry = self._strongest(out.weights)
-        return Read(ids, losses, shares if self.watches else None, step.evicted)
+        return Read(ids, losses, shares, step.evicted)
 
     def rerun(self, span: Span, at_most: int) -> Iterator[int]:
         """Compute sinks again in steps, yielding how many were run so far."""
