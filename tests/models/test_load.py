@@ -21,7 +21,6 @@ from sinkchat.models.placement import Placement, needed_bytes, place
 from sinkchat.models.progress import Progress
 from sinkchat.models.sampling import Sampling
 from sinkchat.models.stated import UNSTATED_SAMPLING, stated_sampling
-from sinkchat.models.template import ChatTemplate
 from sinkchat.models.weights import StoredTensor
 from tests.models.tiny import save_llama
 
@@ -150,10 +149,10 @@ def test_a_checkpoint_that_is_quantized_already_is_taken_as_it_is(tiny_folder: P
 
 def test_stop_tokens_are_the_makers_the_tokenizers_and_the_templates(folder: Path) -> None:
     changed(folder, "generation_config.json", eos_token_id=[7, 9])
+    changed(folder, "tokenizer_config.json", eos_token="<|endoftext|>")
     loaded = opened(folder)
-    end = loaded.tokenizer.convert_tokens_to_ids("<|im_end|>")
-    assert ChatTemplate(loaded.tokenizer).stop_id == end
-    assert loaded.stop_ids == {7, 9, end}
+    named = [loaded.tokenizer.convert_tokens_to_ids(name) for name in ("<|endoftext|>", "<|im_end|>")]
+    assert loaded.stop_ids == {7, 9, *named}
 
 
 @pytest.mark.parametrize(
