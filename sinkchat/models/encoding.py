@@ -33,9 +33,10 @@ class TextEncoder:
         are cut. A space at the end stays a token of its own, though with the word after it, it might be one.
         """
         if leads and text:
-            pairs = self._encode(text + _WORD, split=False, anchored=not first)
-            if pairs[-1][1] == len(text):
-                return tuple(token_id for token_id, _ in pairs[:-1])
+            *ids, last = (token_id for token_id, _ in self._encode(text + _WORD, split=False, anchored=not first))
+            # Its offset would not tell: some tokenizers do not count the space that a token begins with.
+            if self._tokenizer.convert_ids_to_tokens(last) == _WORD:
+                return tuple(ids)
         return tuple(token_id for token_id, _ in self._encode(text, split=False, anchored=not first))
 
     def text(self, text: str) -> tuple[int, ...]:
