@@ -95,6 +95,15 @@ class Driver:
                     return end
         return (yield from self._complete_frame(None))
 
+    def ended(self, run: Run, message: int | None) -> Generator[Event, None, bool]:
+        """Run it, and journal and pass on how it ended, if it says so; True then, and the run is over."""
+        end = yield from run
+        if end is None:
+            return False
+        self._ledger.end(message, end)
+        yield end
+        return True
+
     def _missing(self) -> tuple[int, ...]:
         tokens = self._ledger.conversation.sequence.tokens
         return tuple([token.id for token in tokens[self._engine.state().position :]])

@@ -9,20 +9,19 @@ from typing import Final
 
 from sinkchat.cache.policy import Policy, Positions
 from sinkchat.chat.conversation import Conversation
-from sinkchat.chat.driver import Driver, Run
+from sinkchat.chat.driver import Driver
 from sinkchat.chat.journal import Journal
 from sinkchat.chat.ledger import Ledger
 from sinkchat.chat.records import (
     Closed,
     Opened,
-    PromptPlanned,
     ReplyContinued,
-    Role,
     SamplingSet,
     SequenceBegun,
     TakenBack,
 )
-from sinkchat.chat.surrogates import encodable, paired
+from sinkchat.chat.surrogates import paired
+from sinkchat.chat.turns import Turns
 from sinkchat.engine.contract import Engine, Template
 from sinkchat.engine.events import CacheChanged, CacheState, DeviceMemory, Event
 from sinkchat.errors import CacheError, UsageError
@@ -35,9 +34,6 @@ class Keep:
 
 
 KEEP: Final = Keep()
-
-_BREAK = "\n\n"
-"""Between two texts in one turn of a person."""
 
 
 class ChatSession:
@@ -76,12 +72,12 @@ class ChatSession:
         self._own_sinks = engine.state().sinks  # without those that pin the system prompt
         self.resumed = bool(self.conversation.sequences)
         """True when the journal held a session already."""
-        self.system = self.conversation.sequence.system if self.resumed else system and paired(system)
+        system = self.conversation.sequence.system if self.resumed else system and paired(system)
         try:
-            self._opening = template.opening(self.system and encodable(self.system))
+            self._turns = Turns(template, self._ledger, self._driver, system)
             if self.resumed:
                 self._refuse_other_model()
-            self._refuse_large_pin(self._opening[1], self.state().window)
+            self._refuse_large_pin(self._turns.system_tokens, self.state().window)
         except BaseException:
             self._leave_journal()
             raise
@@ -89,7 +85,7 @@ class ChatSession:
             engine.resample(sampling)
         self._ledger.write(self._opened())
         if not self.resumed:
-            self._ledger.write(SequenceBegun(self.system, "start"))
+            self._ledger.write(SequenceBegun(system, "start"))
         for _ in self._pin():
             pass
 
@@ -97,6 +93,11 @@ class ChatSession:
     def conversation(self) -> Conversation:
         """The live record; what export writes."""
         return self._ledger.conversation
+
+    @property
+    def system(self) -> str | None:
+        """The system prompt of the current sequence."""
+        return self._turns.system
 
     @property
     def facts(self) -> ModelFacts:
@@ -204,17 +205,17 @@ class ChatSession:
     def _say(self, text: str) -> Iterator[Event]:
         if not text and self.conversation.sequence.place != "person":
             raise UsageError("There is nothing to answer; write something first.")
-        fed = yield from self._add("user", text, None, answered=True)
+        fed = yield from self._turns.add("user", text, None, answered=True)
         if fed:
             yield from self._answer(self._ledger.begin("assistant", None))
 
     def _read(self, text: str, name: str) -> Iterator[Event]:
         if not text:
             raise UsageError(f"{name} is empty; there is nothing to read in it.")
-        yield from self._add("file", text, name, answered=False)
+        yield from self._turns.add("file", text, name, answered=False)
 
     def _go_on(self) -> Iterator[Event]:
-        if (yield from self._ended(self._driver.catch_up(), None)):
+        if (yield from self._driver.ended(self._driver.catch_up(), None)):
             return
         place = self.conversation.sequence.place
         if place == "empty":
@@ -233,7 +234,7 @@ class ChatSession:
         last = messages[-1] if messages else None
         if last is None or last.role != "assistant":
             raise UsageError("There is no reply to write anew; say something first.")
-        if (yield from self._ended(self._driver.catch_up(), None)):
+        if (yield from self._driver.ended(self._driver.catch_up(), None)):
             return
         if last.first_position is not None:
             self._engine.truncate(last.first_position)
@@ -242,7 +243,7 @@ class ChatSession:
 
     def _resume(self) -> Iterator[Event]:
         before = self.state()
-        if (yield from self._ended(self._driver.catch_up(), None)):
+        if (yield from self._driver.ended(self._driver.catch_up(), None)):
             return
         after = self.state()
         if after.position > before.position:
@@ -251,53 +252,15 @@ class ChatSession:
             self._ledger.note(changed, None, after.position)
             yield changed
 
-    def _add(self, role: Role, text: str, name: str | None, *, answered: bool) -> Generator[Event, None, bool]:
-        """A text in the person's turn. False when it was cut short."""
-        text, name = paired(text), name and paired(name)
-        system = self._begin_system()
-        message = self._ledger.begin(role, text, name) if text else None
-        if (yield from self._ended(self._driver.catch_up(), message)):
-            return False
-        ids = self._template.encode(encodable(text)) if text else ()
-        lead, tail = self._lead(bool(text)), self._template.ask() if answered else ()
-        plan = PromptPlanned(message, lead, len(ids), tail, answered, *system)
-        return not (yield from self._ended(self._driver.prompt(plan, ids), message))
-
-    def _begin_system(self) -> tuple[int | None, int]:
-        """The message whose tokens open the sequence, and how many they are; once, with its first prompt."""
-        tokens = self._opening[1]
-        if self.conversation.sequence.place != "empty" or not (tokens or self.system):
-            return None, 0
-        begun = [message.number for message in self.conversation.current_messages if message.role == "system"]
-        return begun[0] if begun else self._ledger.begin("system", self.system), tokens
-
-    def _lead(self, text_follows: bool) -> tuple[int, ...]:
-        """What stands before a text at the place where the sequence ends."""
-        sequence = self.conversation.sequence
-        if sequence.place == "empty":
-            return self._opening[0]
-        if sequence.place == "reply":
-            return self._template.between()
-        return self._template.encode(_BREAK) if text_follows and sequence.turn_tokens else ()
-
     def _answer(self, message: int) -> Iterator[Event]:
         cap = 0 if self.endless else self.max_reply_tokens
         ignore_stops = self.endless or self.ignore_stops
-        yield from self._ended(self._driver.reply(message, cap, ignore_stops=ignore_stops), message)
-
-    def _ended(self, run: Run, message: int | None) -> Generator[Event, None, bool]:
-        """Run it to its end, and say how it ended if it says so itself; True then."""
-        end = yield from run
-        if end is None:
-            return False
-        self._ledger.end(message, end)
-        yield end
-        return True
+        yield from self._driver.ended(self._driver.reply(message, cap, ignore_stops=ignore_stops), message)
 
     def _change(
         self, policy: Policy | None, positions: Positions | None, sinks: int | None, window: int | None
     ) -> Iterator[Event]:
-        pinned = self._opening[1] if self.pin_system else 0
+        pinned = self._turns.system_tokens if self.pin_system else 0
         if sinks is not None and sinks < pinned:
             raise CacheError(
                 f"The system prompt is pinned as the first {pinned} tokens, so there cannot be {sinks} sinks; "
@@ -313,24 +276,24 @@ class ChatSession:
 
     def _clear(self, system: str | Keep | None) -> Iterator[Event]:
         wanted = self.system if isinstance(system, Keep) else system and paired(system)
-        opening = self._template.opening(wanted and encodable(wanted))
-        self._refuse_large_pin(opening[1], self.state().window)
+        turns = Turns(self._template, self._ledger, self._driver, wanted)
+        self._refuse_large_pin(turns.system_tokens, self.state().window)
         # All of it before the first event is seen: a clear that is half done would be undone by the next turn.
         events = list(self._cache_run(self._engine.clear()))
         if self.state().position:
             yield from events  # it failed, and says so
             return
         self._ledger.write(SequenceBegun(wanted, "clear" if isinstance(system, Keep) else "system"))
-        self.system, self._opening = wanted, opening
+        self._turns = turns
         events += self._pin()
         yield from events
 
     def _cache_run(self, events: Iterator[Event]) -> Iterator[Event]:
-        yield from self._ended(self._driver.change(events), None)
+        yield from self._driver.ended(self._driver.change(events), None)
 
     def _pin(self) -> Iterator[Event]:
         """Let the sinks cover the system prompt, or take them back to what they were without one."""
-        wanted = max(self._own_sinks, self._opening[1]) if self.pin_system else self._own_sinks
+        wanted = max(self._own_sinks, self._turns.system_tokens) if self.pin_system else self._own_sinks
         if wanted != self.state().sinks:
             yield from self._cache_run(self._engine.change(sinks=wanted))
 

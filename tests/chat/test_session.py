@@ -172,15 +172,13 @@ def test_positions_tell_where_each_message_stands(open_chat: OpenChat) -> None:
     assert [reply.offset(reply.first_position + ahead) for ahead in (-3, 0, 1, 2, 9)] == [0, 0, 4, 8, 8]
 
 
-def test_half_characters_reach_the_journal_and_not_the_tokenizer(open_chat: OpenChat) -> None:
+def test_half_characters_reach_the_journal_and_not_the_tokenizer(folder: Path) -> None:
     class Strict(FakeTemplate):
         def encode(self, text: str) -> tuple[int, ...]:
             text.encode("utf-8")
             return super().encode(text)
 
-    engine = FakeEngine()
-    chat = open_chat(engine)
-    chat._template = Strict()
+    chat = ChatSession(FakeEngine(), Strict(), Journal.create(folder))
     drain(chat.say("a\udc80b \ud83d\ude00"))
     assert chat.conversation.messages[0].text == "a\udc80b 😀"
     assert chat.conversation.messages[0].spoken == "a\ufffdb 😀"
@@ -552,10 +550,13 @@ def test_a_cancel_that_the_engine_had_not_begun_to_hear_is_repeated(open_chat: O
 
     chat = open_chat(Deaf())
     events = chat.say("hello")
-    seen = [next(events)]
+    seen: list[Event] = []
+    while not of(seen, Token):
+        seen.append(next(events))
     chat.cancel()
     seen += events
     assert finished(seen).reason == "cancelled"
+    assert last(chat).tokens_read == 2
 
 
 def test_a_turn_that_was_cut_before_its_text_begins_with_the_text(open_chat: OpenChat) -> None:
