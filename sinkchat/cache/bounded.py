@@ -15,7 +15,7 @@ from torch import Tensor
 
 from sinkchat.cache.attention import NAME
 from sinkchat.cache.feeding import Feeding
-from sinkchat.cache.policy import Policy, Positions, Slots, Step
+from sinkchat.cache.policy import Policy, Positions, Slots, Span, Step
 from sinkchat.cache.proof import Turns
 from sinkchat.cache.ring import Ring
 from sinkchat.errors import ModelRefused
@@ -64,6 +64,8 @@ class BoundedCache:
         self.slots = Slots(policy, sinks, window)
         self.start_position = start_position
         self.rings: dict[int, Ring] = {}
+        self.lost: list[Span] = []
+        """Entries that failed steps may have overwritten, and that were evicted; whoever tells of them takes them."""
 
     @property
     def kv_bytes(self) -> int:
@@ -85,7 +87,8 @@ class BoundedCache:
                 feeding=feeding,
             )
         except BaseException:
-            self.slots.abort(step)
+            if lost := self.slots.abort(step):
+                self.lost.append(lost)
             raise
         self.slots.commit(step)
         return Fed(out.logits[0], feeding.shares(), feeding.learned(), feeding.weights())
@@ -134,3 +137,4 @@ class BoundedCache:
     def clear(self) -> None:
         """Forget the sequence."""
         self.slots.reset()
+        self.lost.clear()

@@ -144,6 +144,12 @@ class Slots:
         sinks = [self.slot_of[p] for p in range(self._prefix()) if p in self.slot_of]
         return sinks + [self.slot_of[p] for p in range(self.horizon, self.position)]
 
+    @property
+    def missing(self) -> Span | None:
+        """From the first to the last position that is to be a sink and is gone: to be rerun before anything else."""
+        gone = [p for p in range(self._prefix()) if p not in self.slot_of]
+        return Span(gone[0], gone[-1]) if gone else None
+
     # Feeding
 
     def limit(self, wanted: int) -> int:
@@ -235,7 +241,6 @@ class Slots:
         start = 0 if self.gapless else self.horizon
         self.policy, self.sinks, self.window = policy, sinks, window
         prefix = self._prefix()
-        missing = [p for p in range(prefix) if p not in self.slot_of]
         strays = [p for p in self.slot_of if prefix <= p < start]
         self.horizon = max(start, prefix)
         excess = 0 if policy == "full" else max(0, prefix + self.recent_entries - window)
@@ -251,7 +256,7 @@ class Slots:
             rows=rows,
             moves=self._resize(rows),
             evicted=tuple(evicted),
-            missing=Span(missing[0], missing[-1]) if missing else None,
+            missing=self.missing,
         )
 
     def plan_rerun(self, span: Span) -> Step:

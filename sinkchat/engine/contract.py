@@ -52,11 +52,14 @@ class Engine(Protocol):
         sinks: int | None = None,
         window: int | None = None,
     ) -> Iterator[Event]:
-        """Switch live, one thing at a time or several: `Evicted`, `Readmitted`, `Rebuilding`, then `CacheChanged`."""
+        """Switch live, one thing at a time or several: `Evicted`, `Readmitted`, `Rebuilding`, then `CacheChanged`.
+
+        When the device fails on the way, `Finished` ends it, and what is left to be done comes before the next token.
+        """
         ...
 
     def rebuild(self) -> Iterator[Event]:
-        """Run the sinks and the newest tokens through the model again."""
+        """Run the newest tokens through the model again, over the sinks. Fails as `change` does."""
         ...
 
     def truncate(self, position: int) -> None:

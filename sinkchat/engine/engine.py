@@ -113,8 +113,12 @@ class SinkEngine:
     # What happens
 
     def prefill(self, ids: Sequence[int]) -> Iterator[Event]:
-        yield from self._switcher.catch_up()
         sequence, meter = self._sequence, Meter()
+        try:
+            yield from self._switcher.catch_up()
+        except RuntimeError as error:
+            yield from self._failed(meter, 0, error)
+            return
         first, total = sequence.fed, len(ids)
         sequence.tokens.extend(ids)
         self._stream = TextStream(self._tokenizer)
@@ -180,10 +184,10 @@ class SinkEngine:
         sinks: int | None = None,
         window: int | None = None,
     ) -> Iterator[Event]:
-        yield from self._switcher.change(policy, positions, sinks, window)
+        yield from self._told(self._switcher.change(policy, positions, sinks, window))
 
     def rebuild(self) -> Iterator[Event]:
-        yield from self._switcher.rebuild()
+        yield from self._told(self._switcher.rebuild())
 
     def truncate(self, position: int) -> None:
         state = self.state()
@@ -233,7 +237,15 @@ class SinkEngine:
     def _evicted(self, span: Span) -> Evicted:
         return Evicted(span.first, span.last, span.count, self._text(span.first, span.last), "token")
 
+    def _told(self, events: Iterator[Event]) -> Iterator[Event]:
+        """A change; what it leaves to be done when it fails is done before the next token."""
+        try:
+            yield from events
+        except RuntimeError as error:
+            yield from self._failed(Meter(), 0, error)
+
     def _failed(self, meter: Meter, tokens: int, error: RuntimeError) -> Iterator[Event]:
+        yield from self._switcher.tell_lost()
         yield self._finished("error", tokens, meter, error=_sentence(error, self.facts.device))
 
     def _finished(

@@ -93,15 +93,13 @@ class TokenSequence:
         self.strong_entry = self._strongest(out.weights)
         return Read(ids, losses, shares, step.evicted)
 
-    def rerun(self, span: Span, at_most: int) -> Iterator[int]:
-        """Compute sinks again in steps, yielding how many were run so far."""
-        first = span.first
-        while first <= span.last:
-            count = min(at_most, span.last + 1 - first)
-            step = self.cache.slots.plan_rerun(Span(first, first + count - 1))
-            self.cache.feed(tuple(self.tokens[first : first + count]), step)
-            first += count
-            yield first - span.first
+    def rerun(self, at_most: int) -> Iterator[Span]:
+        """Compute the sinks that are missing again in steps, yielding what each brought back."""
+        while missing := self.cache.slots.missing:
+            span = Span(missing.first, min(missing.last, missing.first + at_most - 1))
+            step = self.cache.slots.plan_rerun(span)
+            self.cache.feed(tuple(self.tokens[span.first : span.last + 1]), step)
+            yield span
 
     def drop_pending(self) -> None:
         """What was not fed is no part of the sequence."""
@@ -109,8 +107,12 @@ class TokenSequence:
 
     def truncate(self, position: int) -> None:
         """Take back the tokens from `position` on; only while nothing is gone from the cache."""
-        self.cache.slots.truncate(max(0, position - 1))
+        if not 0 <= position <= len(self.tokens):
+            raise ValueError(f"cannot go back to position {position} of {len(self.tokens)}")
         del self.tokens[position:]
+        if position > self.fed:
+            return
+        self.cache.slots.truncate(max(0, position - 1))
         if self.pending:  # the last one again: its logits predict the next
             self.feed(1)
         else:

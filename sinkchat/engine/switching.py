@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from copy import deepcopy
 from typing import Literal
 
-import torch
-
-from sinkchat.cache.policy import GROWTH, Policy, Positions, Span, check
+from sinkchat.cache.policy import Policy, Positions, Span, Switch, check
 from sinkchat.engine.events import CacheChanged, Event, Evicted, Readmitted, Rebuilding
 from sinkchat.engine.memory import device_memory
 from sinkchat.engine.sequence import TokenSequence
@@ -33,8 +32,10 @@ class Switcher:
     def change(
         self, policy: Policy | None, positions: Positions | None, sinks: int | None, window: int | None
     ) -> Iterator[Event]:
-        """Raises CacheError before anything changed when it cannot be done."""
+        """Raises CacheError before anything changed when it cannot be done; RuntimeError when the device fails later,
+        once CacheChanged has told what did change."""
         cache, slots = self._sequence.cache, self._sequence.cache.slots
+        yield from self.tell_lost()
         before = self._sequence.state()
         goal = (
             slots.policy if policy is None else policy,
@@ -47,16 +48,24 @@ class Switcher:
         )
         if goal[0] == "full" and not slots.gapless:
             self._check_replay(goal)
-            yield from self._replay(goal)
-        elif goal != (slots.policy, slots.sinks, slots.window):
-            yield from self._switch(goal, cause)
-        if positions is not None:
-            cache.positions = positions
+        try:
+            if goal[0] == "full" and not slots.gapless:
+                yield from self._replay(goal)
+            elif goal != (slots.policy, slots.sinks, slots.window):
+                yield from self._switch(goal, cause)
+            if positions is not None:
+                cache.positions = positions
+            yield from self._bring_back()
+        except RuntimeError:
+            yield CacheChanged(cause, before, self._sequence.state(), exact=True)
+            raise
         yield CacheChanged(cause, before, self._sequence.state(), exact=True)
 
     def rebuild(self) -> Iterator[Event]:
         """The sinks stay as they are; the newest tokens run again on top of them."""
         slots = self._sequence.cache.slots
+        yield from self.tell_lost()
+        yield from self._bring_back()
         before = self._sequence.state()
         exact = slots.gapless
         share = slots.position if slots.policy == "full" else slots.window - slots.sink_entries
@@ -70,7 +79,9 @@ class Switcher:
         yield CacheChanged("rebuild", before, self._sequence.state(), exact=exact)
 
     def catch_up(self) -> Iterator[Event]:
-        """Feed the tokens that are still to be fed."""
+        """Make good what a run that broke off left: sinks to be computed again, tokens to be fed."""
+        yield from self.tell_lost()
+        yield from self._bring_back()
         total = self._sequence.pending
         while self._sequence.pending:
             read = self._sequence.feed(self._chunk)
@@ -79,31 +90,44 @@ class Switcher:
             yield Rebuilding(total - self._sequence.pending, total)
 
     def _switch(self, goal: tuple[Policy, int, int], cause: Cause) -> Iterator[Event]:
-        cache = self._sequence.cache
-        rows = max(cache.slots.rows, GROWTH) if goal[0] == "full" else goal[2]
-        if rows > cache.slots.rows:
-            try:
-                cache.relayout(rows)
-            except (torch.OutOfMemoryError, RuntimeError) as error:
-                raise CacheError(
-                    f"There is no memory for a cache of {rows:,} entries; choose a smaller window."
-                ) from error
-        switch = cache.slots.configure(*goal)
-        cache.relayout(switch.rows, switch.moves)
-        for span in switch.evicted:
+        for span in self._lay_out(goal).evicted:
             yield self._evicted(span, cause)
-        if switch.missing:
-            for done in self._sequence.rerun(switch.missing, self._chunk):
-                yield Rebuilding(done, switch.missing.count)
-            yield Readmitted(switch.missing.first, switch.missing.last, switch.missing.count)
+
+    def _lay_out(self, goal: tuple[Policy, int, int]) -> Switch:
+        """Keep the books and the buffers in the new way; raises CacheError, and both stay as they were."""
+        cache = self._sequence.cache
+        before = deepcopy(cache.slots)
+        if goal[0] == "full" and not cache.slots.gapless:
+            cache.slots.rewind(0)
+        switch = cache.slots.configure(*goal)
+        try:
+            cache.relayout(switch.rows, switch.moves)
+        except RuntimeError as error:
+            cache.slots = before
+            raise CacheError(
+                f"There is no memory to lay out {switch.rows:,} entries anew; choose another window, or /clear."
+            ) from error
+        return switch
+
+    def _bring_back(self) -> Iterator[Event]:
+        missing = self._sequence.cache.slots.missing
+        for span in self._sequence.rerun(self._chunk):
+            assert missing is not None
+            yield Readmitted(span.first, span.last, span.count)
+            yield Rebuilding(span.last + 1 - missing.first, missing.count)
+
+    def tell_lost(self) -> Iterator[Event]:
+        """The evictions that failed steps brought."""
+        lost = self._sequence.cache.lost
+        while lost:
+            yield self._evicted(lost.pop(0), "token")
 
     def _replay(self, goal: tuple[Policy, int, int]) -> Iterator[Event]:
         """Every token runs again, over the cache that forgets nothing."""
         slots = self._sequence.cache.slots
         gone = slots.position - slots.entries
         first = next(p for p in range(slots.position) if p not in slots.slot_of)
-        slots.rewind(0)
-        self._sequence.cache.relayout(slots.configure(*goal).rows)
+        self._lay_out(goal)
         yield Readmitted(first, first + gone - 1, gone)
         yield from self.catch_up()
 
@@ -124,7 +148,7 @@ class Switcher:
                 f"{memory.free / 2**30:.1f} GiB are free; stay with a bounded policy, or /clear."
             )
 
-    def _evicted(self, span: Span, cause: Cause | Literal["rebuild"]) -> Evicted:
+    def _evicted(self, span: Span, cause: Cause | Literal["rebuild", "token"]) -> Evicted:
         return Evicted(
             span.first,
             span.last,
