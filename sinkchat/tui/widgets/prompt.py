@@ -67,6 +67,7 @@ class Prompt(TextArea):
         self._recall = recall
         self._theme_names = themes
         self._send_key = send_key
+        self._suggested = ""
         self._pastes: dict[str, str] = {}
         self._recalled = ""
 
@@ -144,20 +145,29 @@ class Prompt(TextArea):
         self.suggest()
 
     def suggest(self) -> None:
+        self._suggested = self.text
         at_end = self.cursor_location == self.document.end
         self._popup.show(suggest(self.text, self._theme_names) if at_end and len(self.text) < 500 else ())
+
+    def _catch_up(self) -> None:
+        """Keys can come faster than the popup follows: it must not complete what is no longer there."""
+        if self._suggested != self.text:
+            self.suggest()
 
     def accept(self, suggestion: Suggestion) -> None:
         self.set_text(suggestion.insert)
         self.suggest()
 
     def _complete(self) -> None:
+        self._catch_up()
         if (suggestion := self._popup.selected) is not None:
             self.accept(suggestion)
 
     def _complete_and_send(self) -> None:
+        self._catch_up()
         suggestion = self._popup.selected
         if suggestion is None:
+            self._send()
             return
         if suggestion.insert.strip() != self.text.strip():
             self.accept(suggestion)
