@@ -38,20 +38,21 @@ class SinkchatApp(App[None]):
         self._themes = themes.load_themes()
         for theme in self._themes.by_name.values():
             self.register_theme(themes.to_textual(theme))
-        self._troubles = list(self._themes.problems)
+        troubles = list(self._themes.problems)
         try:
             self.theme = self._themes.choose(settings.theme).name
         except UsageError as error:
-            self._troubles.append(str(error))
+            troubles.append(str(error))
             self.theme = themes.DEFAULT
-        self._chat = ChatScreen(open_session, send_key=settings.send_key, themes=sorted(self._themes.by_name))
+        self._chat = ChatScreen(
+            open_session,
+            send_key=settings.send_key,
+            themes=sorted(self._themes.by_name),
+            trouble=" ".join(troubles),
+        )
 
     def get_default_screen(self) -> ChatScreen:
         return self._chat
-
-    def on_mount(self) -> None:
-        if self._troubles:
-            self._chat.hint(" ".join(self._troubles), error=True)
 
     def choose_theme(self, name: str) -> None:
         """Raises `UsageError` with the nearest name."""

@@ -94,15 +94,14 @@ def literal(text: str) -> str:
 
 def parse(text: str) -> Asked:
     """The command in a text that starts with a slash. Raises `UsageError` with the nearest name."""
-    name, _, argument = text[1:].strip().partition(" ")
-    name, _, rest = name.partition("\n")
-    argument = f"{rest}\n{argument}" if rest else argument
+    name, *rest = text[1:].strip().split(maxsplit=1) or [""]
+    argument = rest[0] if rest else ""
     command = named(name)
     if command is None:
         raise UsageError(_unknown(name))
-    if command.needs_argument and not argument.strip():
+    if command.needs_argument and not argument:
         raise UsageError(f"/{command.name} needs {command.hint}: {command.help[0].lower()}{command.help[1:]}.")
-    return Asked(command, argument.strip())
+    return Asked(command, argument)
 
 
 def _unknown(name: str) -> str:

@@ -65,8 +65,12 @@ class ChatScreen(Screen[None]):
     class EngineSpoke(Message):
         """The engine's thread said something."""
 
-    def __init__(self, open_session: engine_thread.OpenSession, *, send_key: str, themes: list[str]) -> None:
+    def __init__(
+        self, open_session: engine_thread.OpenSession, *, send_key: str, themes: list[str], trouble: str
+    ) -> None:
+        """`trouble` is what is said from the start, if anything."""
         super().__init__()
+        self._trouble = trouble
         self.engine = EngineThread(open_session, self._wake)
         self.runs = Runs(self.engine)
         self.readings = Readings()
@@ -106,6 +110,7 @@ class ChatScreen(Screen[None]):
         self.scribe = Scribe(self.transcript)
         self.prompt.placeholder = "Write a message, or / for commands"
         self.prompt.focus()
+        self.hint(self._trouble, error=True)
         # The first picture comes before anything is loaded.
         self.call_after_refresh(self.engine.start)
 

@@ -5,11 +5,17 @@ Only the open end is read again when text is added, so a reply costs the same pe
 
 from __future__ import annotations
 
+import re
+
 from sinkchat.tui.text.markdown import Section, parse
 from sinkchat.tui.text.row import LONGEST, Cell, Row, plain_rows
 
-OPEN_END = 3 * LONGEST
-"""Characters of a block that is still open before it is cut: a block that never ends must not grow for ever."""
+OPEN_END = LONGEST
+"""Characters of a block that is still open before it is cut: it is read again with every addition, and a block that
+never ends must not make that ever slower."""
+
+_FENCE = re.compile(r"[ ]{0,3}(```|~~~)")
+_TABLE = re.compile(r"[ ]{0,3}\|?[ ]*:?-+:?[ ]*(\|[ ]*:?-+:?[ ]*)*\|?[ ]*")
 
 
 class Flow:
@@ -51,7 +57,7 @@ class MarkdownFlow(Flow):
 
     def __init__(self) -> None:
         super().__init__()
-        self._fence = ""  # the opening line of a fence that was cut, read again before its further parts
+        self._head = ""  # the first lines of a fence or table that was cut, read again before its further parts
         self._joined = False
 
     def _read(self, *, finished: bool) -> None:
@@ -61,14 +67,21 @@ class MarkdownFlow(Flow):
         for section in sections[:-1]:
             self.final += self._spaced(section)
             self._settled = section.end
-            self._fence, self._joined = "", False
+            self._head, self._joined = "", False
         self.open_rows = [row for section in sections[-1:] for row in self._spaced(section)]
 
     def _parse(self, text: str, *, finished: bool) -> list[Section]:
-        if not self._fence:
+        if not self._head:
             return parse(text, self._settled, finished=finished)
-        sections = parse(self._fence + text, self._settled - len(self._fence), finished=finished)
-        return [Section(max(self._settled, section.start), section.end, section.rows) for section in sections]
+        sections = parse(self._head + text, self._settled - len(self._head), finished=finished)
+        return [
+            Section(
+                max(self._settled, section.start),
+                section.end,
+                tuple(row for row in section.rows if row.offset >= self._settled),
+            )
+            for section in sections
+        ]
 
     def _spaced(self, section: Section) -> list[Row]:
         """The section's rows below an empty one, unless it goes on with what is above."""
@@ -83,15 +96,19 @@ class MarkdownFlow(Flow):
         if len(sections) > 1:
             return False
         at = text.rfind("\n") + 1 or text.rfind(" ") + 1 or len(text)
-        part = self._parse(text[:at], finished=False)
-        for section in part:
+        for section in self._parse(text[:at], finished=True):
             self.final += self._spaced(section)
             self._joined = True
-        self._fence = self._fence or _fence_of(text)
+        self._head = self._head or _head_of(text)
         self._settled += at
         return True
 
 
-def _fence_of(text: str) -> str:
-    first = text.split("\n", 1)[0]
-    return first + "\n" if first.lstrip().startswith(("```", "~~~")) else ""
+def _head_of(text: str) -> str:
+    """What a further part of a cut block needs before it to be read as what it is."""
+    lines = text.split("\n", 2)
+    if _FENCE.match(lines[0]):
+        return lines[0] + "\n"
+    if len(lines) > 1 and "|" in lines[0] and _TABLE.fullmatch(lines[1]):
+        return f"{lines[0]}\n{lines[1]}\n"
+    return ""

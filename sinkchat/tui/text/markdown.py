@@ -268,9 +268,12 @@ class _Inline:
             source.extend(range(at, at + len(content)))
             self.cursor = at + len(content)
             return
+        # Code over several lines: its line breaks became blanks, and marks of lists and quotes are left out.
         for character in content:
-            at = self.source.find(character, self.cursor, self.end)
-            if at >= 0:
+            at = self.cursor
+            while at < self.end and self.source[at] != character and (character, self.source[at]) != (" ", "\n"):
+                at += 1
+            if at < self.end:
                 self.cursor = at + 1
             text.append(character)
             source.append(max(0, self.cursor - 1))

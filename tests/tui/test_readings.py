@@ -1,0 +1,95 @@
+"""The panel's figures are the engine's, and what means nothing is a dash."""
+
+from __future__ import annotations
+
+from math import exp
+
+import pytest
+
+from sinkchat.engine.events import Evicted, Token
+from sinkchat.tui import figures
+from sinkchat.tui.readings import Readings
+from tests.fakes import FakeEngine, words
+
+
+def _fed(engine: FakeEngine, text: str, tokens: int) -> tuple[Readings, list[object]]:
+    readings, events = Readings(), []
+    readings.opened(engine.facts, engine.state())
+    clock = 0.0
+    for run in (engine.prefill(words(text)), engine.generate(tokens)):
+        for event in run:
+            clock += 0.1
+            readings.take(event, clock)
+            events.append(event)
+    return readings, events
+
+
+def test_at_rest_the_readings_are_the_engines_state() -> None:
+    engine = FakeEngine(window=16)
+    readings, events = _fed(engine, "one two three four five", 40)
+    assert readings.cache == engine.state()
+    tokens = [event for event in events if isinstance(event, Token)]
+    assert readings.loss == tokens[-1].loss
+    assert readings.share == tokens[-1].sink_share
+    assert readings.reply_tokens == len(tokens)
+    assert readings.tokens_per_second == 50.0
+
+
+def test_the_evicted_text_is_that_of_the_latest_evictions_in_order() -> None:
+    engine = FakeEngine(window=16)
+    readings, events = _fed(engine, "one two three four five", 40)
+    evicted = "".join(event.text for event in events if isinstance(event, Evicted))
+    assert readings.evicted_text == evicted[-200:]
+    readings.take(Evicted(0, 1, 2, "apart", "policy"), 9.0)
+    assert readings.evicted_text == "apart"
+
+
+def test_the_mean_is_of_what_was_read_apart_from_what_was_written() -> None:
+    engine = FakeEngine(window=64)
+    readings, events = _fed(engine, "one two three four five", 8)
+    written = [event.loss for event in events if isinstance(event, Token)]
+    mean = readings.mean_loss("wrote")
+    assert mean.tokens == len(written)
+    assert mean.mean == pytest.approx(sum(written) / len(written))
+    assert mean.perplexity == pytest.approx(exp(sum(written) / len(written)))
+    assert readings.mean_loss("read").tokens == 4  # the first token of a sequence has no loss
+
+
+def test_while_a_reply_is_written_its_rate_counts_the_tokens_after_the_first() -> None:
+    engine = FakeEngine(window=64)
+    readings = Readings()
+    list(engine.prefill(words("go")))
+    for number, event in enumerate(event for event in engine.generate(5) if isinstance(event, Token)):
+        readings.take(event, 10.0 + 0.5 * number)
+    assert readings.tokens_per_second == pytest.approx(2.0)
+
+
+def test_a_change_of_the_cache_is_marked_in_every_line() -> None:
+    engine = FakeEngine(window=16)
+    readings, _events = _fed(engine, "one two three four five", 20)
+    for event in engine.change(policy="window"):
+        readings.take(event, 0.0)
+    for series in (readings.losses, readings.shares, readings.head_shares):
+        assert series.marks == [(len(series), "window")]
+
+
+@pytest.mark.parametrize(
+    ("shown", "expected"),
+    [
+        (figures.percent(None), "–"),
+        (figures.percent(0.3214), "32.1 %"),
+        (figures.nats(None), "–"),
+        (figures.perplexity(7.8345), "7.83"),
+        (figures.perplexity(4210.4), "4,210"),
+        (figures.perplexity(3.2e12), "3.2e+12"),
+        (figures.size(5_900_000), "5.63 MiB"),
+        (figures.size(900), "900 B"),
+        (figures.size_of(1.2 * 2**30, 7.76 * 2**30), "1.20 of 7.76 GiB"),
+        (figures.rate(None), "–"),
+        (figures.seconds(0.412), "0.41 s"),
+        (figures.plural(1, "token"), "1 token"),
+        (figures.plural(2048, "entry", "entries"), "2,048 entries"),
+    ],
+)
+def test_figures_are_written_exactly(shown: str, expected: str) -> None:
+    assert shown == expected
