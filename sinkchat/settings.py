@@ -87,7 +87,9 @@ class Settings:
     """
 
     model: str | None = _setting(
-        "place", None, "A Hugging Face name or a local folder; unset, the small model that sinkchat fetches itself."
+        "place",
+        None,
+        "A Hugging Face name, a local folder or a GGUF file; unset, the small model that sinkchat fetches itself.",
     )
     sinks: int = _setting(
         "whole", 4, "How many of the first tokens are kept for good, as attention sinks.", least=0, most=_LARGEST
@@ -114,10 +116,16 @@ class Settings:
     quant: str = _setting(
         "text",
         "auto",
-        "How the weights are quantized; auto takes nf4 where it is fast and none elsewhere.",
+        "How the weights are quantized; auto takes nf4 on CUDA and for large models on a fast CPU, none elsewhere.",
         choices=("auto", "none", "nf4", "int8"),
     )
     device: str = _setting("text", "auto", "Where the model runs: auto, cpu, cuda, cuda:1 or mps.")
+    device_map: str = _setting(
+        "text",
+        "none",
+        "Spread the layers over all GPUs of this machine with auto; with none they stay on the one device.",
+        choices=("none", "auto"),
+    )
     dtype: str = _setting(
         "text",
         "auto",
@@ -157,6 +165,18 @@ class Settings:
         "enter",
         "The key that sends a message; with ctrl+j, Enter makes a new line.",
         choices=("enter", "ctrl+j"),
+    )
+    allow_pickle: bool = _setting(
+        "switch",
+        False,
+        "Read pickled weights where there are no safetensors; such a file can be made to run code, so allow it only for "
+        "models that you trust.",
+    )
+    trust_remote_code: bool = _setting(
+        "switch",
+        False,
+        "Run the Python code that comes with a model; it can do all that you can do, so allow it only for code that you "
+        "have read.",
     )
     small_model_file: Path | None = _setting(  # noqa: RUF009 -- a default made of immutable things
         "path", None, "The small model's GGUF file on this machine, used instead of fetching it."
