@@ -105,7 +105,9 @@ class Conversation:
         if sequence.place != "person":
             sequence.turn_tokens = 0
         if record.message is not None:
-            self._message(record.message, "user", time).tokens_total = record.text
+            message = self._message(record.message, "user", time)
+            message.tokens_total = record.read_before + record.text
+            message.reason = message.ended = message.error = None
         if record.system is not None:
             self._message(record.system, "system", time).tokens_total = record.system_tokens
         self._place(sequence)
@@ -147,7 +149,7 @@ class Conversation:
         if plan is not None and plan.message is not None:
             message = self._message(plan.message, "user", time)
             message.ended = time
-            message.share_heads, message.shared_tokens = record.share_heads, record.tokens
+            _share(message, record.share_heads, record.tokens)
 
     def _reply_continued(self, record: ReplyContinued, time: float) -> None:
         message = self._message(record.message, "assistant", time)
@@ -168,15 +170,13 @@ class Conversation:
         if record.message is None:
             return
         message = self._message(record.message, "user", time)
-        message.ended, message.reason, message.error = time, record.reason, record.error
+        message.ended, message.error = time, record.error
+        if message.words is None or message.cut_short or record.error:
+            message.reason = record.reason  # else all of a text was read, and what was cancelled is its reply
         message.stop_id = record.stop_id
         message.tokens_per_second = record.tokens_per_second
         message.seconds_to_first_token = record.seconds_to_first_token
-        if record.share_heads is not None:
-            message.share_heads = _merged(
-                message.share_heads, message.shared_tokens, record.share_heads, record.tokens
-            )
-            message.shared_tokens += record.tokens
+        _share(message, record.share_heads, record.tokens)
 
     def _loop_seen(self, record: LoopSeen, time: float) -> None:
         message = self._message(record.message, "assistant", time)
@@ -249,17 +249,21 @@ class Conversation:
         return self.messages[number]
 
 
-def _merged(one: HeadShares | None, weight: int, other: HeadShares, other_weight: int) -> HeadShares:
-    """The mean of two means."""
-    total = weight + other_weight
-    if one is None or not total or not weight:
-        return other
-    return tuple(
+def _share(message: Message, heads: HeadShares | None, tokens: int) -> None:
+    """Make the message's shares per head the mean over all its runs."""
+    if heads is None:
+        return
+    before, weight = message.share_heads, message.shared_tokens
+    message.shared_tokens = weight + tokens
+    if before is None or not weight or not tokens:
+        message.share_heads = heads if before is None or tokens else before
+        return
+    message.share_heads = tuple(
         tuple(
-            None if a is None or b is None else (a * weight + b * other_weight) / total
-            for a, b in zip(row, other_row, strict=True)
+            None if a is None or b is None else (a * weight + b * tokens) / (weight + tokens)
+            for a, b in zip(row, other, strict=True)
         )
-        for row, other_row in zip(one, other, strict=True)
+        for row, other in zip(before, heads, strict=True)
     )
 
 

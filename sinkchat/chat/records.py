@@ -88,6 +88,8 @@ class PromptPlanned:
     system: int | None = None
     """The message whose tokens are the first `system_tokens` of `lead`."""
     system_tokens: int = 0
+    read_before: int = 0
+    """Tokens of the same text that earlier prompts fed, which were cut short."""
 
 
 @dataclass(frozen=True, slots=True)

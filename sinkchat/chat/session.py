@@ -134,7 +134,7 @@ class ChatSession:
         return self._run(self._read(text, name))
 
     def go_on(self) -> Generator[Event, None, None]:
-        """More of the reply that was last."""
+        """More of what was last: of a reply; or of a text that was cut short, and then the reply to it."""
         return self._run(self._go_on())
 
     def retry(self) -> Generator[Event, None, None]:
@@ -217,17 +217,17 @@ class ChatSession:
     def _go_on(self) -> Iterator[Event]:
         if (yield from self._driver.ended(self._driver.catch_up(), None)):
             return
-        place = self.conversation.sequence.place
-        if place == "empty":
-            raise UsageError("There is no reply to go on with; say something first.")
-        if place == "person":
-            raise UsageError("The last text is not answered yet; say something to have it answered.")
-        last = self.conversation.current_messages[-1]
-        if last.role == "assistant":
-            self._ledger.write(ReplyContinued(last.number))
-            yield from self._answer(last.number)
-        else:
-            yield from self._answer(self._ledger.begin("assistant", None))
+        messages = self.conversation.current_messages
+        last = messages[-1] if messages else None
+        if last is None or (last.role == "file" and not last.cut_short):
+            raise UsageError("There is nothing to go on with; say something first.")
+        if last.role != "assistant":
+            asked = self.conversation.sequence.place == "reply" and not last.cut_short
+            if asked or ((yield from self._turns.read_on(last)) and last.role == "user"):
+                yield from self._answer(self._ledger.begin("assistant", None))
+            return
+        self._ledger.write(ReplyContinued(last.number))
+        yield from self._answer(last.number)
 
     def _retry(self) -> Iterator[Event]:
         messages = self.conversation.current_messages

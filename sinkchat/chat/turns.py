@@ -6,6 +6,7 @@ from collections.abc import Generator
 
 from sinkchat.chat.driver import Driver
 from sinkchat.chat.ledger import Ledger
+from sinkchat.chat.message import Message
 from sinkchat.chat.records import PromptPlanned, Role
 from sinkchat.chat.surrogates import encodable, paired
 from sinkchat.engine.contract import Template
@@ -35,6 +36,16 @@ class Turns:
         lead, tail = self._lead(bool(text)), self._template.ask() if answered else ()
         plan = PromptPlanned(message, lead, len(ids), tail, answered, *system)
         return not (yield from self._driver.ended(self._driver.prompt(plan, ids), message))
+
+    def read_on(self, message: Message) -> Generator[Event, None, bool]:
+        """What is left of a text that was cut short and that nothing came after. False when it was cut again."""
+        system = self._begin_system()
+        read = message.tokens_read
+        ids = self._template.encode(encodable(message.text))[read:]
+        lead = () if read else self._lead(True)
+        tail = self._template.ask() if message.role == "user" else ()
+        plan = PromptPlanned(message.number, lead, len(ids), tail, message.role == "user", *system, read_before=read)
+        return not (yield from self._driver.ended(self._driver.prompt(plan, ids), message.number))
 
     def _begin_system(self) -> tuple[int | None, int]:
         """The message whose tokens open the sequence, and how many they are; once, with its first prompt."""

@@ -90,13 +90,45 @@ def test_going_on_appends_to_the_same_reply(open_chat: OpenChat) -> None:
     assert tuple(engine.fed[-4:]) == words("one two three four")
 
 
-def test_there_must_be_a_reply_to_go_on_with(open_chat: OpenChat) -> None:
+def test_there_must_be_something_to_go_on_with(open_chat: OpenChat) -> None:
     chat = open_chat()
-    with pytest.raises(UsageError, match="no reply to go on with"):
+    with pytest.raises(UsageError, match="nothing to go on with"):
         drain(chat.go_on())
     drain(chat.read("some text", "a.txt"))
-    with pytest.raises(UsageError, match="not answered yet"):
+    with pytest.raises(UsageError, match="nothing to go on with"):
         drain(chat.go_on())
+    drain(chat.clear())
+    with pytest.raises(UsageError, match="nothing to go on with"):
+        drain(chat.go_on())
+
+
+@pytest.mark.parametrize("chunks", range(9))
+def test_a_text_that_was_cut_anywhere_is_read_on_as_if_it_had_not_been(open_chat: OpenChat, chunks: int) -> None:
+    text = "one two three four five six"
+
+    def cut(chat: ChatSession, events: Iterator[Event]) -> None:
+        for number, _ in enumerate(events):
+            if number == chunks:
+                chat.cancel()
+
+    uncut = FakeEngine(chunk=2, reply="good day", window=64)
+    chat = open_chat(uncut, system="be brief")
+    drain(chat.read(text, "a.txt"))
+    drain(chat.say(text))
+
+    engine = FakeEngine(chunk=2, reply="good day", window=64)
+    chat = open_chat(engine, system="be brief")
+    cut(chat, chat.read(text, "a.txt"))
+    if chat.conversation.messages[-1].cut_short:
+        drain(chat.change(policy="window"))
+        drain(chat.go_on())
+    cut(chat, chat.say(text))
+    if last(chat).role == "user" or last(chat).reason == "cancelled":
+        drain(chat.go_on())
+    assert engine.fed == uncut.fed
+    assert [m.text for m in chat.conversation.messages] == ["be brief", text, text, "good day"]
+    assert not any(message.cut_short for message in chat.conversation.messages)
+    assert [message.reason for message in chat.conversation.messages] == [None, None, None, "stop"]
 
 
 def test_endless_ignores_stops_and_the_cap_until_cancelled(open_chat: OpenChat) -> None:
@@ -259,8 +291,8 @@ def test_a_prompt_that_is_cut_anywhere_leaves_a_turn_that_is_properly_formed(
     if chunks < 6:
         read = max(0, 2 * (chunks + 1) - len(opening))
         assert fed == (*opening, *words("one two three four five six")[:read])
-        assert (message.tokens_read, message.tokens_total, message.reason) == (read, 6, "cancelled")
-        assert message.cut_short == (read < 6)
+        assert (message.tokens_read, message.tokens_total) == (read, 6)
+        assert (message.cut_short, message.reason) == ((True, "cancelled") if read < 6 else (False, None))
         assert finished(seen).tokens == len(fed)
         assert of(seen, ChunkRead)[-1].done == len(fed)
         drain(chat.say("seven"))
