@@ -181,7 +181,7 @@ class Failure:
         decoder: Any = engine._sequence.cache.model.model
         decoder.layers[layer].mlp.register_forward_pre_hook(self._raise)
 
-    def next(self, error: BaseException) -> None:
+    def next(self, error: BaseException | None) -> None:
         self._armed = error
 
     def _raise(self, *_: Any) -> None:
