@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sinkchat.tui.text.flow import OPEN_END, Flow, MarkdownFlow, PlainFlow
+from sinkchat.tui.text.flow import OPEN_CODE, OPEN_END, Flow, MarkdownFlow, PlainFlow
 from sinkchat.tui.text.row import lay_out
 from tests.tui.demo import REPLY
 
@@ -42,10 +42,12 @@ def test_a_reply_that_goes_on_after_its_end_is_not_broken_into_paragraphs() -> N
 def test_a_block_that_never_ends_is_settled_piece_by_piece_and_loses_nothing(start: str, piece: str) -> None:
     flow = MarkdownFlow()
     flow.add(start)
-    count = 6 * OPEN_END // len(piece)
+    count = 6 * OPEN_CODE // len(piece)
     for _ in range(count):
         flow.add(piece)
-        assert sum(len(row.cell.text) for row in flow.open_rows) <= OPEN_END + len(piece)
+        assert sum(len(row.cell.text) for row in flow.open_rows) <= (OPEN_CODE if "```" in start else OPEN_END) + len(
+            piece
+        )
     flow.finish()
     wanted = Counter(re.findall(r"\w+", start.replace("python", "") + piece * count))
     assert Counter(re.findall(r"\w+", " ".join(_shown(flow)))) == wanted

@@ -136,8 +136,10 @@ class ChatScreen(Screen[None]):
         for _ in range(len(said)):
             self._take(said.popleft())
         self._write_down()
-        quiet_until = self.prompt.typed_at + QUIET_AFTER_KEY if self.runs.busy else 0.0
-        self.panel.offer(self.readings, quiet_until)
+        if self.runs.busy:
+            self.panel.offer(self.readings, self.prompt.typed_at + QUIET_AFTER_KEY)
+        else:  # the last word on a run is not a moment behind the status line
+            self.panel.show(self.readings)
         now = time.monotonic()
         # A look that took long is followed by a longer pause: keys come first.
         self._next_look = now + max(FRAME, 3 * (now - began))

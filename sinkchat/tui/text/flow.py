@@ -8,11 +8,13 @@ from __future__ import annotations
 import re
 
 from sinkchat.tui.text.markdown import Section, parse
-from sinkchat.tui.text.row import LONGEST, Cell, Row, plain_rows
+from sinkchat.tui.text.row import Cell, Row, plain_rows
 
-OPEN_END = LONGEST
+OPEN_END = 2000
 """Characters of a block that is still open before it is cut: it is read again with every addition, and a block that
 never ends must not make that ever slower."""
+OPEN_CODE = 6000
+"""The same for a code fence, which is read fast, and coloured when it is cut."""
 
 _FENCE = re.compile(r"[ ]{0,3}(```|~~~)")
 _TABLE = re.compile(r"[ ]{0,3}\|?[ ]*:?-+:?[ ]*(\|[ ]*:?-+:?[ ]*)*\|?[ ]*")
@@ -90,8 +92,12 @@ class MarkdownFlow(Flow):
         return [Row(Cell("", ()), max(0, section.rows[0].offset - 1)), *section.rows]
 
     def _cut(self) -> bool:
-        """Makes the first part of a block that grew too long final. False when there are several blocks to settle."""
-        text = self.source[self._settled : self._settled + OPEN_END]
+        """Makes the first part of a block that grew too long final. False when there is nothing to cut: the block is
+        of a kind that may be longer, or there are several, which settle by themselves."""
+        room = OPEN_CODE if _FENCE.match(self._head or self.source[self._settled : self._settled + 8]) else OPEN_END
+        if len(self.source) - self._settled <= room:
+            return False
+        text = self.source[self._settled : self._settled + room]
         sections = self._parse(self.source[self._settled :], finished=False)
         if len(sections) > 1:
             return False
