@@ -42,6 +42,7 @@ def test_a_reply_that_goes_on_after_its_end_is_not_broken_into_paragraphs() -> N
 def test_a_block_that_never_ends_is_settled_piece_by_piece_and_loses_nothing(start: str, piece: str) -> None:
     flow = MarkdownFlow()
     flow.add(start)
+    most = OPEN_CODE if "```" in start else OPEN_END
     count = 6 * OPEN_CODE // len(piece)
     for _ in range(count):
         flow.add(piece)

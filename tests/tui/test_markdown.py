@@ -20,6 +20,7 @@ PIECES = st.sampled_from(
 @example("| a |\n|---|\n")
 @example("- ```\n  x\n")
 @example("word```py\nword ```")
+@example("👩\u200d👧\tword")
 @example("> a `b\n> c` d")
 @example("> | a | b |\n> |---|---|\n> | 1 |")
 def test_every_shown_character_stands_at_its_offset_in_the_source_and_offsets_never_go_back(source: str) -> None:

@@ -294,7 +294,7 @@ _END = Token("end", "", 0)
 
 def _cell(text: list[str], source: list[int], spans: list[Span]) -> Cell:
     shown = steady("".join(text), 0)
-    if len(shown.text) == len(text):
+    if isinstance(shown.source, range):
         return Cell(shown.text, source, tuple(span for span in spans if span[0] < span[1]))
     # Some characters were expanded or dropped: move the spans along.
     index = list(shown.source)
