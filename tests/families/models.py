@@ -1,147 +1,25 @@
-"""Tiny random models of many families, made from their configs, whose attention is far from uniform.
-
-One entry is one family with one shape of it (its own window or not). The rope type is chosen apart.
-"""
+"""Tiny random models of many families, made from their configs, whose attention is far from uniform."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 from torch import nn
 from transformers import AutoConfig, AutoModelForCausalLM
 
-VOCABULARY = 67
-HIDDEN = 32
-HEADS = 4
-KV_HEADS = 2
-HEAD_DIM = 16
-OWN_WINDOW = 8
-"""Of the layers that are trained with a window of their own."""
-
-SHORT = 12
-"""A length that the window passes: the types that depend on the length choose what they have for long ones."""
-LONG = 4096
-
-ROPES = ("default", "linear", "llama3", "yarn", "dynamic", "longrope", "longrope, short")
-"""Rope types. "longrope, short" is a window within the original length, which the whole sequence passes."""
-
-
-@dataclass(frozen=True)
-class Family:
-    name: str
-    model_type: str
-    settings: Mapping[str, Any] = field(default_factory=dict)
-    layers: int = 2
-    rotary_part: float = 1.0
-    """Part of a head that turns."""
-    rotary_dims: int | None = None
-    """Where the family derives it in its own way: how many dimensions turn."""
-    tables: tuple[str, ...] = ()
-    """Layer types with a rotary table each. Empty: one table for all. The rope type is given to the first."""
-    embedding: float = 1.0
-    """Deviation of the embeddings; less where the family multiplies them."""
-    ropes: tuple[str, ...] = ROPES
-
-
-_SLIDING_FULL = ["sliding_attention", "full_attention"]
-_MIXED = [*_SLIDING_FULL, "sliding_attention"]
-_GEMMA = {"head_dim": HEAD_DIM, "query_pre_attn_scalar": HEAD_DIM, "tie_word_embeddings": True}
-_PHI3_ROPES = ("default", "longrope", "longrope, short")
-"""The config admits no other."""
-_EXPERTS = {"num_local_experts": 4, "num_experts_per_tok": 2}
-
-FAMILIES = (
-    Family("llama", "llama", {"head_dim": HEAD_DIM}),
-    Family("mistral", "mistral", {"head_dim": HEAD_DIM, "sliding_window": None}),
-    Family("mistral, own window", "mistral", {"head_dim": HEAD_DIM, "sliding_window": OWN_WINDOW}),
-    Family("qwen2", "qwen2", {"hidden_size": HEADS * HEAD_DIM, "use_sliding_window": False}),
-    Family(
-        "qwen2, own window",
-        "qwen2",
-        {
-            "hidden_size": HEADS * HEAD_DIM,
-            "use_sliding_window": True,
-            "sliding_window": OWN_WINDOW,
-            "max_window_layers": 1,
-        },
-    ),
-    Family("qwen3", "qwen3", {"head_dim": HEAD_DIM}),
-    Family("gemma", "gemma", {"head_dim": HEAD_DIM}, embedding=HIDDEN**-0.5),
-    Family(
-        "gemma2",
-        "gemma2",
-        {
-            **_GEMMA,
-            "sliding_window": OWN_WINDOW,
-            "layer_types": _MIXED,
-            "attn_logit_softcapping": 4.0,
-            "final_logit_softcapping": 20.0,
-        },
-        layers=3,
-        embedding=HIDDEN**-0.5,
-    ),
-    Family(
-        "gemma3_text",
-        "gemma3_text",
-        {**_GEMMA, "sliding_window": OWN_WINDOW, "layer_types": _MIXED},
-        layers=3,
-        tables=("full_attention", "sliding_attention"),
-        embedding=HIDDEN**-0.5,
-    ),
-    Family("phi", "phi", {"hidden_size": HEADS * HEAD_DIM}, rotary_part=0.5),
-    Family("phi3", "phi3", {"hidden_size": HEADS * HEAD_DIM, "sliding_window": None}, ropes=_PHI3_ROPES),
-    Family(
-        "phi3, own window",
-        "phi3",
-        {"hidden_size": HEADS * HEAD_DIM, "sliding_window": OWN_WINDOW},
-        ropes=_PHI3_ROPES,
-    ),
-    Family("smollm3", "smollm3", {"hidden_size": HEADS * HEAD_DIM, "no_rope_layers": [1, 0, 1]}, layers=3),
-    Family("olmo2", "olmo2", {"hidden_size": HEADS * HEAD_DIM}),
-    Family(
-        "granite",
-        "granite",
-        {
-            "hidden_size": HEADS * HEAD_DIM,
-            "attention_multiplier": HEAD_DIM**-0.5,
-            "residual_multiplier": 0.7,
-            "embedding_multiplier": 3.0,
-            "logits_scaling": 2.0,
-        },
-        embedding=1 / 3,
-    ),
-    Family("gpt_neox", "gpt_neox", {"hidden_size": HEADS * HEAD_DIM}, rotary_part=0.25),
-    Family("glm4", "glm4", {"head_dim": HEAD_DIM, "attention_bias": True}, rotary_part=0.5),
-    Family(
-        "cohere2",
-        "cohere2",
-        {
-            "hidden_size": HEADS * HEAD_DIM,
-            "sliding_window": OWN_WINDOW,
-            "layer_types": _MIXED,
-            "logit_scale": 1.0,
-        },
-        layers=3,
-    ),
-    Family("starcoder2", "starcoder2", {"hidden_size": HEADS * HEAD_DIM, "sliding_window": None}),
-    Family(
-        "gpt_oss",
-        "gpt_oss",
-        {**_EXPERTS, "head_dim": HEAD_DIM, "sliding_window": OWN_WINDOW, "layer_types": _SLIDING_FULL},
-    ),
-    Family("mixtral", "mixtral", {**_EXPERTS, "head_dim": HEAD_DIM, "sliding_window": None}),
-    Family(
-        "qwen3_moe",
-        "qwen3_moe",
-        {"head_dim": HEAD_DIM, "num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": HIDDEN},
-    ),
+from tests.families.families import (
+    BY_NAME,
+    HEAD_DIM,
+    HEADS,
+    HIDDEN,
+    KV_HEADS,
+    LONG,
+    SHORT,
+    VOCABULARY,
+    Family,
 )
-
-BY_NAME = {family.name: family for family in FAMILIES}
 
 
 def rope_parameters(rope: str, dims: int) -> dict[str, object]:
@@ -177,7 +55,7 @@ def original_length(rope: str) -> int:
 
 
 def tiny_config(family: Family, rope: str = "default") -> Any:
-    dims = family.rotary_dims or int(HEAD_DIM * family.rotary_part)
+    dims = int(HEAD_DIM * family.rotary_part)
     parameters = rope_parameters(rope, dims)
     if family.rotary_part != 1.0:
         parameters["partial_rotary_factor"] = family.rotary_part
@@ -210,11 +88,16 @@ def tiny(family: Family | str, rope: str = "default", attn_implementation: str =
 
 
 def random_model(
-    config: Any, attn_implementation: str = "eager", seed: int = 0, embedding: float = 1.0, sharpness: float = 3.0
+    config: Any,
+    attn_implementation: str | None = "eager",
+    seed: int = 0,
+    embedding: float = 1.0,
+    sharpness: float = 3.0,
+    kind: Any = AutoModelForCausalLM,
 ) -> nn.Module:
     """`sharpness` is about the standard deviation of the attention scores: at 3 a few entries take most of it."""
     torch.manual_seed(seed)
-    model = AutoModelForCausalLM.from_config(config, attn_implementation=attn_implementation)
+    model = kind.from_config(config, attn_implementation=attn_implementation)
     generator = torch.Generator().manual_seed(seed)
 
     def normal(like: torch.Tensor, deviation: float) -> torch.Tensor:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from tests.families.models import FAMILIES, OWN_WINDOW, Family, random_tokens, tiny
+from tests.families.families import FAMILIES, OWN_WINDOW, Family
+from tests.families.models import random_tokens, tiny
 from tests.reference import anew, eager, paper
 from tests.reference import tiny as llama
 

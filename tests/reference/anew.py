@@ -14,8 +14,9 @@ All of that is the model's own code. Only the arguments of its attention modules
                     unrotated keys that are rotated anew at every step, at the cost of a projection per entry.
 
 A layer that was trained with a window of its own, w <= W, sees of the held entries those less than w away, and places
-them at their true positions. It has no sinks of its own: a sink counts only while it is that near. Which layers have
-such a window is read off the masks that the model makes for itself, not off its config.
+them at their true positions. It has no sinks of its own: a sink counts only while it is that near. Where w > W the
+cache is the narrower of the two, and the layer is like any other. Which layers have such a window is read off the
+masks that the model makes for itself, not off its config.
 
 A rotary table that depends on the length of the sequence ("dynamic", "longrope") is chosen once, by `fix_tables`.
 """
@@ -117,9 +118,17 @@ def fix_tables(model: nn.Module, length: int) -> None:
                 module.rope_type = "fixed"
 
 
-def sees(seen: Visibility, window: int | None) -> list[set[int]]:
+def binds(own: int | None, window: int | None) -> bool:
+    """Whether a layer's own window is in force beside that of the cache (None: the full cache)."""
+    return own is not None and (window is None or own <= window)
+
+
+def sees(seen: Visibility, own: int | None) -> list[set[int]]:
     """What each token sees in a layer with this window of its own."""
-    return [{other for other in row if window is None or now - other < window} for now, row in enumerate(seen.seen)]
+    return [
+        {other for other in row if not binds(own, window) or now - other < own}
+        for now, (row, window) in enumerate(zip(seen.seen, seen.windows, strict=True))
+    ]
 
 
 @dataclass(frozen=True)
@@ -167,6 +176,7 @@ def run_placed(model: nn.Module, tokens: Iterable[int], seen: Visibility, own: O
     layer's own window hides are 0.
     """
     check_eager(model)
+    rows = [sees(seen, window) for window in own]
     inputs: dict[int, list[Tensor]] = {layer: [] for layer in range(len(own))}  # [layer][token]: [1, 1, hidden]
     weights: dict[int, Tensor] = {}
     logits, attentions = [], []
@@ -177,9 +187,8 @@ def run_placed(model: nn.Module, tokens: Iterable[int], seen: Visibility, own: O
         inputs[layer].append(arguments["hidden_states"])
         count = len(visible)
         cos, sin = arguments["position_embeddings"]  # of the places, then of the true positions
-        part = slice(0, count) if own[layer] is None else slice(count, 2 * count)
-        window = own[layer]
-        hidden = torch.tensor([window is not None and now - other >= window for other in visible])
+        part = slice(count, 2 * count) if binds(own[layer], seen.windows[now]) else slice(0, count)
+        hidden = torch.tensor([other not in rows[layer][now] for other in visible])
         mask = torch.zeros(count, count).masked_fill(hidden & ~torch.eye(count, dtype=torch.bool), float("-inf"))
         return arguments | {
             "hidden_states": torch.cat([inputs[layer][other] for other in visible], dim=1),

@@ -31,6 +31,7 @@ class Visibility:
     evicted_total: list[int]  # after each token
     readmitted_total: list[int]
     positions: list[str]  # "cache" or "absolute", for each token
+    windows: list[int | None]  # for each token, the window in force; None: the full cache
 
     def matrix(self) -> torch.Tensor:
         """[T, T] of bool: row sees column."""
@@ -48,7 +49,7 @@ def visibility(
 ) -> Visibility:
     """Play `count` tokens through. The schedule is written as in paper.py."""
     assert 0 <= sinks < window
-    result = Visibility([], [], [], [], [])
+    result = Visibility([], [], [], [], [], [])
     here: set[int] = set()
     pinned: set[int] = set()
     evicted = readmitted = 0
@@ -91,6 +92,7 @@ def visibility(
         result.evicted_total.append(evicted)
         result.readmitted_total.append(readmitted)
         result.positions.append(positions)
+        result.windows.append(None if policy == "full" else window)
     return result
 
 
