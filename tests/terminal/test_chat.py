@@ -109,10 +109,11 @@ def check_export(exported: dict[str, Any], shown_evicted: int) -> None:
 
 
 def test_escape_stops_a_reply_and_a_signal_leaves_the_terminal_whole(terminal: Terminal) -> None:
-    terminal.wait(r"Write a message")
+    terminal.wait(idle)
     terminal.say("/endless")
+    terminal.wait(r"Endless")
     terminal.say("Count upwards from one, and never stop.")
-    terminal.wait(lambda screen: GAUGE.search(screen) and entries(screen)[2] == WINDOW)
+    terminal.wait(lambda screen: GAUGE.search(screen) and entries(screen)[2] == WINDOW and evicted(screen) > 100)
     terminal.press("Escape")
     terminal.wait(r"stopped")
     terminal.press("C-c")
