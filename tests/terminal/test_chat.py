@@ -22,7 +22,7 @@ EVICTED = re.compile(r"│ evicted +([\d,]+)")
 
 
 def idle(screen: str) -> bool:
-    return re.match(r"\s*idle\b", screen.rstrip().splitlines()[-1]) is not None
+    return re.search(r"^ *idle\b[^\n]*\s*\Z", screen, re.MULTILINE) is not None
 
 
 def entries(screen: str) -> tuple[int, int, int]:
