@@ -9,10 +9,14 @@ from __future__ import annotations
 import contextlib
 
 import pytest
+import torch
 
+from sinkchat.cache.attention import NAME
 from sinkchat.errors import ModelRefused
+from tests.families import product
 from tests.families.families import FAMILIES, KIN, Family
 from tests.families.matrix import CHUNKS, POLICIES, POSITIONS, Case, cases, difference
+from tests.families.models import tiny
 
 LOGITS = 1e-4
 """Of their scale. Float32 alone gives up to 5e-6; a wrong angle, entry, window or bound gives 0.1 and more."""
@@ -37,6 +41,12 @@ def test_a_million_tokens_later_nothing_has_changed(family: Family):
     """The witnesses stay near 0, where a family's own float32 angles are good."""
     for positions in POSITIONS:
         assert_exact(Case(family.name, "default", POLICIES[-1], positions), (7,), start_position=1_000_000)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
+@pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.name)
+def test_rounding_is_no_reason_to_refuse(family: Family, dtype: torch.dtype):
+    assert len(product.proved(tiny(family, attn_implementation=NAME).to(dtype), 16)) == family.layers
 
 
 @pytest.mark.parametrize("family", KIN, ids=lambda family: family.name)
