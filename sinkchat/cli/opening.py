@@ -64,7 +64,6 @@ def _opened(settings: Settings, progress: ProgressSink, journal: Journal | None)
     from sinkchat.chat.session import ChatSession
     from sinkchat.engine.engine import SinkEngine
     from sinkchat.models.load import load
-    from sinkchat.models.template import ChatTemplate
 
     loaded = load(source, quant=settings.quant, device=settings.device, dtype=settings.dtype, progress=progress)
     sampling = drawn_as(loaded.sampling, settings)
@@ -78,7 +77,7 @@ def _opened(settings: Settings, progress: ProgressSink, journal: Journal | None)
     )
     session = ChatSession(
         engine,
-        ChatTemplate(loaded.tokenizer),
+        loaded.template,
         journal or Journal.create(locations.sessions_dir()),
         system=settings.system,
         pin_system=settings.pin_system,

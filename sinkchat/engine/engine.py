@@ -35,6 +35,7 @@ from sinkchat.engine.switching import Switcher, check_fits
 from sinkchat.errors import CacheError
 from sinkchat.models.load import LoadedModel
 from sinkchat.models.sampling import Sampling
+from sinkchat.models.thinking import Part, ThinkingSplitter
 from sinkchat.models.tokens import TextStream
 
 DEFAULT_WINDOW = 4096
@@ -81,6 +82,7 @@ class SinkEngine:
         self._stops = tuple(sorted(loaded.stop_ids))
         self._tokenizer = loaded.tokenizer
         self._stream = TextStream(loaded.tokenizer)
+        self._marks = loaded.template.thinking
         self._sequence = TokenSequence(cache)
         self._switcher = Switcher(self._sequence, self.facts, self._chunk, self._text)
         self._sampler = Sampler(sampling or loaded.sampling)
@@ -149,6 +151,7 @@ class SinkEngine:
         reason: Reason = "length"
         if sequence.logits is None:
             raise CacheError("There is nothing to go on from; say something first.")
+        splitter = self._splitter()
         try:
             yield from self._switcher.catch_up()
             with self._cancellable():
@@ -156,7 +159,7 @@ class SinkEngine:
                     if self._cancelled.is_set():
                         reason = "cancelled"
                         break
-                    token = self._draw(ignore_stops)
+                    token = self._draw(ignore_stops, splitter)
                     if token.id in self._stops and not ignore_stops:
                         reason, stop = "stop", token.id
                         break
@@ -215,19 +218,33 @@ class SinkEngine:
         finally:
             self._running = False
 
-    def _draw(self, ignore_stops: bool) -> Token:
+    def _splitter(self) -> ThinkingSplitter | None:
+        """Where the sequence's last reply has got to, which may be in the middle of its thinking."""
+        if self._marks is None:
+            return None
+        reply = self._sequence.tokens[self._marks.reply_start(self._sequence.tokens) :]
+        splitter = self._marks.splitter()
+        splitter.push_all(zip(reply, TextStream(self._tokenizer).texts(reply), strict=True))
+        return splitter
+
+    def _draw(self, ignore_stops: bool, splitter: ThinkingSplitter | None) -> Token:
         sequence = self._sequence
         assert sequence.logits is not None
         drawn = self._sampler.draw(sequence.logits, sequence.tokens, self._stops if ignore_stops else ())
         strong = sequence.strong_entry
+        text = self._stream.push(drawn)
+        part: Part = "answer"
+        if splitter is not None:
+            part, text = splitter.push(drawn, text)
         return Token(
             id=drawn,
-            text=self._stream.push(drawn),
+            text=text,
             loss=sequence.loss_of(drawn),
             sink_share=sequence.share(),
             strong_head=sequence.strong_head(),
             strong_entry=StrongEntry(strong[0], self._text(strong[0], strong[0]), strong[1]) if strong else None,
             cache=self.state(),
+            part=part,
         )
 
     def _text(self, first: int, last: int) -> str:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from sinkchat.cache.policy import Policy, Positions
+from sinkchat.models.thinking import Part
 
 Reason = Literal["stop", "length", "cancelled", "error"]
 
@@ -109,7 +110,7 @@ class Token:
 
     id: int
     text: str
-    """What this token adds to the text; empty while a character is incomplete."""
+    """What this token adds to the text; empty while a character is incomplete, and for what marks its parts."""
     loss: float
     sink_share: float | None
     """Share of the query that predicted this token; mean over the heads of the layers that have sinks."""
@@ -117,6 +118,8 @@ class Token:
     strong_entry: StrongEntry | None
     cache: CacheState
     """`cache.position` is the position that this token will take."""
+    part: Part = "answer"
+    """Whether the model thinks or answers."""
 
 
 @dataclass(frozen=True, slots=True)

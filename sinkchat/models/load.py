@@ -42,6 +42,7 @@ class LoadedModel:
     """How this model's makers, or we for the small model, say that tokens should be drawn."""
     stop_ids: frozenset[int]
     """Tokens that end a reply: the makers', the tokenizer's, and the one that the chat template ends a reply with."""
+    template: ChatTemplate
 
 
 def load(
@@ -81,7 +82,7 @@ def load(
         held = weight_bytes(model)
 
     generation = stated(folder)
-    stops = stated_stops(generation) | {tokenizer.eos_token_id, template.stop_id}
+    stops = stated_stops(generation) | stated_stops(config) | template.stop_ids | {tokenizer.eos_token_id}
     facts = ModelFacts(
         name=name,
         revision=source.revision,
@@ -96,7 +97,8 @@ def load(
         weight_bytes=held,
     )
     sampling = SMALL_SAMPLING if source.kind == "small" else stated_sampling(generation)
-    return LoadedModel(model, tokenizer, facts, sampling, frozenset(stop for stop in stops if stop is not None))
+    stop_ids = frozenset(stop for stop in stops if stop is not None)
+    return LoadedModel(model, tokenizer, facts, sampling, stop_ids, template)
 
 
 def _brought_here(source: ModelSource, progress: ProgressSink) -> tuple[ModelSource, Path]:

@@ -1,46 +1,48 @@
-"""How one model's turns are written, found from its own chat template.
+"""How one model's turns are written, found from its own chat template, as token ids.
 
-A conversation only grows, so it is never rendered and fed again: what stands around and between the texts is cut
-out of short renderings in which sentinels take the place of the texts. Everything that a template does by looking
-at more than that (dropping the thinking of earlier replies, writing today's date) happens once or not at all.
+A conversation only grows, so it is never rendered and fed again: what stands around the texts (`frames.py`) is
+encoded once, and the texts are put between.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
-
-from jinja2 import TemplateError
 
 from sinkchat.errors import ModelError
 from sinkchat.models.encoding import TextEncoder
-
-_SYSTEM, _FIRST, _REPLY, _SECOND = "SinkchatSystem", "SinkchatFirst", "SinkchatReply", "SinkchatSecond"
+from sinkchat.models.frames import NO_FRAMES, find_frames
+from sinkchat.models.rendering import Limits
+from sinkchat.models.thinking import ThinkingMarks, find_marks
 
 
 class ChatTemplate:
     """The `Template` that the engine and the chat know, over a tokenizer of transformers.
 
-    Raises `ModelError` when the model's template shows a conversation in a way that cannot be appended to.
+    Raises `ModelError` when the model's template fails, comes to no end, or shows a conversation in a way that cannot
+    be appended to.
     """
 
-    def __init__(self, tokenizer: Any) -> None:
+    def __init__(self, tokenizer: Any, *, limits: Limits | None = None) -> None:
         self._tokenizer = tokenizer
-        self.plain = not tokenizer.chat_template
+        source = _source(tokenizer.chat_template)
+        self.plain = source is None
         """True when the model has no chat template: the text is continued as it is, and all frames are empty."""
-        self._bare = between = ask = end = ""
-        if not self.plain:
-            turns = [("user", _FIRST), ("assistant", _REPLY), ("user", _SECOND)]
-            self._bare, _ = self._cut(self._rendered(turns[:1], ask=True), _FIRST)
-            _, rest = self._cut(self._rendered(turns, ask=True), _REPLY)
-            between, ask = self._cut(rest, _SECOND)
-            _, end = self._cut(self._rendered(turns[:2], ask=False), _REPLY)
-        # What closes a reply also begins `between`; what is left of it opens a person's turn.
-        self._person = between.removeprefix(end)
-        self._encoder = TextEncoder(tokenizer, control=_added_ids(tokenizer, self._bare + between + ask))
-        self._between = self._encoder.frame(between, leads=True)
-        self._ask = self._encoder.frame(ask)
-        self.stop_id = self._first_special(self._encoder.frame(end))
-        """The token that the template ends a reply with; None where it has none of its own."""
+        added = {i: token.content for i, token in tokenizer.added_tokens_decoder.items() if token.content.strip()}
+        self._frames = NO_FRAMES
+        if source is not None:
+            self._frames = find_frames(source, _roles(tokenizer), added.values(), limits)
+        frames = self._frames
+        # Whether or not they are marked as special: the tokens that frames are made of, and those that part thinking.
+        used = set(tokenizer(frames.bare + frames.between + frames.ask, add_special_tokens=False)["input_ids"])
+        marks = find_marks(added, frames.ask)
+        self._encoder = TextEncoder(tokenizer, control=(used & added.keys()) | marks.keys())
+        self._between = self._encoder.frame(frames.between, leads=True)
+        self._ask = self._encoder.frame(frames.ask)
+        self.stop_ids = self._stops(added)
+        """Tokens that the template ends a reply with; empty where it has none of its own."""
+        self.thinking = None if self.plain else ThinkingMarks(marks, self._ask, frames.ask)
+        """How this model's thinking is told from its answers; None without a template."""
 
     def opening(self, system: str | None) -> tuple[tuple[int, ...], int]:
         """Ids from the start of a sequence up to the first text of the person, and how many of them, from the
@@ -51,14 +53,14 @@ class ChatTemplate:
         if self.plain:
             return self._plain_opening(system)
         if system is None:
-            ids = self._encoder.frame(self._bare, first=True, leads=True)
+            ids = self._encoder.frame(self._frames.bare, first=True, leads=True)
             return ids, self._injected(ids)
-        head, middle = self._around_system()
-        before = self._encoder.frame(head, first=True, leads=True) + self._encoder.text(system)
+        middle, person = self._frames.middle, self._frames.person
+        before = self._encoder.frame(self._frames.head, first=True, leads=True) + self._encoder.text(system)
         after = self._encoder.frame(middle, leads=True)
-        if not middle.endswith(self._person):
+        if not middle.endswith(person):
             return before + after, len(before + after)
-        closing = self._encoder.frame(middle[: len(middle) - len(self._person)])
+        closing = self._encoder.frame(middle[: len(middle) - len(person)])
         return before + after, len(before) + _common(closing, after)
 
     def between(self) -> tuple[int, ...]:
@@ -82,60 +84,49 @@ class ChatTemplate:
         ids += self._encoder.text(system) + self._encoder.frame("\n\n", leads=True)
         return ids, len(ids)
 
-    def _around_system(self) -> tuple[str, str]:
-        """What stands before the system prompt, and between it and the first text of the person."""
-        turns = [("system", _SYSTEM), ("user", _FIRST)]
-        try:
-            head, rest = self._cut(self._rendered(turns, ask=True), _SYSTEM)
-            middle, _ = self._cut(rest, _FIRST)
-        except ModelError:
-            return self._bare, "\n\n"
-        return head, middle
-
     def _injected(self, ids: tuple[int, ...]) -> int:
         """How many of the bare opening's ids are a system prompt of the template's own."""
-        if self._bare.endswith(self._person):
-            prompt = self._encoder.frame(self._bare[: len(self._bare) - len(self._person)], first=True)
+        bare, person = self._frames.bare, self._frames.person
+        if bare.endswith(person):
+            prompt = self._encoder.frame(bare[: len(bare) - len(person)], first=True)
             count = _common(prompt, ids)
         else:
             # The first turn opens unlike the others: a prompt is in it if it is the longer one.
-            count = len(ids) if len(self._bare) > len(self._person) else 0
+            count = len(ids) if len(bare) > len(person) else 0
         written = any(not self._encoder.is_special(token_id) for token_id in ids[:count])
         return count if written else 0
 
-    def _first_special(self, ids: tuple[int, ...]) -> int | None:
-        for token_id in ids:
+    def _stops(self, added: Mapping[int, str]) -> frozenset[int]:
+        """The token that closes a conversation's last reply, and in channels the one that calls a tool."""
+        stops = {i for i, name in added.items() if name == "<|call|>" and "<|channel|>" in added.values()}
+        for token_id in self._encoder.frame(self._frames.end):
             if self._encoder.is_special(token_id):
-                return token_id
+                stops.add(token_id)
+                break
             if self._tokenizer.decode([token_id]).strip():
                 break
+        return frozenset() if self.plain else frozenset(stops)
+
+
+def _source(given: str | Mapping[str, str] | None) -> str | None:
+    """The template for turns without tools; a tokenizer may have several, by name. None if there is none."""
+    if not isinstance(given, Mapping):
+        return given or None
+    if not given:
         return None
-
-    def _rendered(self, turns: list[tuple[str, str]], *, ask: bool) -> str:
-        messages = [{"role": role, "content": content} for role, content in turns]
-        try:
-            text: str = self._tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=ask)
-        except (TemplateError, TypeError, ValueError) as error:
-            raise ModelError(
-                f"The model's chat template does not work ({error}); "
-                "choose an instruct model whose template takes plain user and assistant turns."
-            ) from error
-        return text
-
-    def _cut(self, text: str, sentinel: str) -> tuple[str, str]:
-        if text.count(sentinel) != 1:
-            raise ModelError(
-                "The model's chat template rewrites what was said, so a turn cannot be appended to it; "
-                "choose an instruct model whose template shows every message once."
-            )
-        before, _, after = text.partition(sentinel)
-        return before, after
+    if "default" in given:
+        return given["default"] or None
+    if len(given) == 1:
+        return next(iter(given.values())) or None
+    raise ModelError(
+        f"The model has chat templates for {', '.join(sorted(given))} and none is its default; name one of them "
+        "`default` in the model's folder, or choose another model."
+    )
 
 
-def _added_ids(tokenizer: Any, frames: str) -> set[int]:
-    """Added tokens with a name that the frames use, whether or not they are marked as special."""
-    added = {i for i, token in tokenizer.added_tokens_decoder.items() if token.content.strip()}
-    return added & set(tokenizer(frames, add_special_tokens=False)["input_ids"])
+def _roles(tokenizer: Any) -> dict[str, str]:
+    """The special tokens that templates name: `bos_token` and its kin."""
+    return {role: str(name) for role, name in tokenizer.special_tokens_map.items() if isinstance(name, str)}
 
 
 def _common(one: tuple[int, ...], other: tuple[int, ...]) -> int:

@@ -25,6 +25,7 @@ from sinkchat.engine.events import (
 )
 from sinkchat.models.load import LoadedModel
 from sinkchat.models.sampling import Sampling
+from sinkchat.models.template import ChatTemplate
 from tests.cache.product import facts
 from tests.models.tiny import chatml_tokenizer
 from tests.reference import tiny
@@ -35,6 +36,7 @@ LIVELY = Sampling(temperature=1.0, min_p=None, repetition_penalty=None, seed=7)
 SINKS, WINDOW = 4, 24
 
 tokenizer = cache(chatml_tokenizer)
+template = cache(lambda: ChatTemplate(tokenizer()))
 
 
 def prompt(count: int, seed: int = 0) -> list[int]:
@@ -64,7 +66,7 @@ def engine(
 ) -> SinkEngine:
     ours = model(layers, NAME)
     ours.config.max_position_embeddings = trained
-    loaded = LoadedModel(ours, tokenizer(), facts(ours), LIVELY, frozenset(stops))
+    loaded = LoadedModel(ours, tokenizer(), facts(ours), LIVELY, frozenset(stops), template())
     return SinkEngine(loaded, sinks=sinks, window=window, sampling=sampling, chunk=chunk, **settings)
 
 

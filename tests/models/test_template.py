@@ -185,7 +185,7 @@ def test_the_system_prompt_is_counted_to_its_last_token(style: str, system: str 
 )
 def test_the_token_that_ends_a_reply_is_found_in_the_template(style: str, stop: str) -> None:
     tokenizer = TOKENIZERS[style]
-    assert ChatTemplate(tokenizer).stop_id == tokenizer.convert_tokens_to_ids(stop)
+    assert ChatTemplate(tokenizer).stop_ids == {tokenizer.convert_tokens_to_ids(stop)}
 
 
 def test_a_model_without_a_template_continues_the_text_as_it_is() -> None:
@@ -193,7 +193,7 @@ def test_a_model_without_a_template_continues_the_text_as_it_is() -> None:
     assert template.plain
     assert template.opening(None) == ((), 0)
     assert template.between() == template.ask() == ()
-    assert template.stop_id is None
+    assert template.stop_ids == frozenset()
 
 
 def test_without_a_template_the_sequence_still_starts_with_the_token_that_the_tokenizer_puts_first() -> None:
