@@ -15,6 +15,7 @@ from sinkchat.chat.journal import Journal
 from sinkchat.chat.session import ChatSession
 from sinkchat.models.progress import ProgressSink
 from sinkchat.settings import Settings
+from sinkchat.tui import runs
 from sinkchat.tui.app import SinkchatApp
 from sinkchat.tui.screens.chat import ChatScreen
 from sinkchat.tui.widgets.hint import Hint
@@ -100,6 +101,11 @@ class Chat:
         """Write and press Enter."""
         await self.type(text)
         await self.press("enter")
+
+    async def say_without_following(self, text: str) -> None:
+        """As if the message had been sent before somebody scrolled up."""
+        self.screen.runs.submit(runs.say(text))
+        await self.idle()
 
     async def say(self, text: str) -> None:
         """Send, and wait for the reply."""

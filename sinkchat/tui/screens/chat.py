@@ -137,12 +137,15 @@ class ChatScreen(Screen[None]):
             self._take(said.popleft())
         self._write_down()
         if self.runs.busy:
-            self.panel.offer(self.readings, self.prompt.typed_at + QUIET_AFTER_KEY)
+            self.panel.offer(self.readings, self._quiet_until)
         else:  # the last word on a run is not a moment behind the status line
             self.panel.show(self.readings)
         now = time.monotonic()
         # A look that took long is followed by a longer pause: keys come first.
         self._next_look = now + max(FRAME, 3 * (now - began))
+
+    def _quiet_until(self) -> float:
+        return self.prompt.typed_at + QUIET_AFTER_KEY if self.runs.busy else 0.0
 
     def _take(self, said: engine_thread.Said) -> None:
         if isinstance(said, engine_thread.Opening):

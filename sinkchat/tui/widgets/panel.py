@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 
 from textual import events
 from textual.app import ComposeResult
@@ -72,23 +73,21 @@ class Panel(Vertical, can_focus=False):
             chart.styles.height = lines
             chart.display = lines > 0
 
-    def offer(self, readings: Readings, quiet_until: float) -> None:
+    def offer(self, readings: Readings, quiet_until: Callable[[], float]) -> None:
         """Show the readings soon: a few times a second, and not before `quiet_until`, so that nothing moves while
-        somebody types. `readings` are those of the moment in which they are drawn."""
-        if self._due:
-            return
-        self._due = True
-        wait = max(self._next, quiet_until) - time.monotonic()
+        somebody types. What is shown is what they say by then."""
+        if not self._due:
+            self._due = True
+            self._wait(readings, quiet_until)
 
-        def draw() -> None:
-            self._due = False
-            self._next = time.monotonic() + EVERY
-            self.show(readings)
-
+    def _wait(self, readings: Readings, quiet_until: Callable[[], float]) -> None:
+        wait = max(self._next, quiet_until()) - time.monotonic()
         if wait > 0:
-            self.set_timer(wait, draw)
-        else:
-            draw()
+            self.set_timer(wait, lambda: self._wait(readings, quiet_until))
+            return
+        self._due = False
+        self._next = time.monotonic() + EVERY
+        self.show(readings)
 
     def show(self, readings: Readings) -> None:
         """Show them now."""
