@@ -169,14 +169,14 @@ class Settings:
     allow_pickle: bool = _setting(
         "switch",
         False,
-        "Read pickled weights where there are no safetensors; such a file can be made to run code, so allow it only for "
-        "models that you trust.",
+        "Read pickled weights where there are no safetensors; such a file can be made to run code, so allow it only "
+        "for models that you trust.",
     )
     trust_remote_code: bool = _setting(
         "switch",
         False,
-        "Run the Python code that comes with a model; it can do all that you can do, so allow it only for code that you "
-        "have read.",
+        "Run the Python code that comes with a model; it can do all that you can do, so allow it only for code that "
+        "you have read.",
     )
     small_model_file: Path | None = _setting(  # noqa: RUF009 -- a default made of immutable things
         "path", None, "The small model's GGUF file on this machine, used instead of fetching it."

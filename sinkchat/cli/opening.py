@@ -54,18 +54,29 @@ def open_session(settings: Settings, progress: ProgressSink, resuming: Path | No
 
 
 def _opened(settings: Settings, progress: ProgressSink, journal: Journal | None) -> ChatSession:
+    from sinkchat.models.allowed import Allowed
     from sinkchat.models.find import find
 
     # A misspelt name is told at once, before anything heavy is imported.
     name = settings.model or (_held_with(journal) if journal else None)
-    source = find(name, small_model_file=settings.small_model_file)
+    allowed = Allowed(pickle=settings.allow_pickle, remote_code=settings.trust_remote_code)
+    source = find(name, small_model_file=settings.small_model_file, allowed=allowed)
     progress(Progress("starting the libraries", 0, None))
     from sinkchat.chat.journal import Journal
     from sinkchat.chat.session import ChatSession
     from sinkchat.engine.engine import SinkEngine
     from sinkchat.models.load import load
+    from sinkchat.models.template import ChatTemplate
 
-    loaded = load(source, quant=settings.quant, device=settings.device, dtype=settings.dtype, progress=progress)
+    loaded = load(
+        source,
+        quant=settings.quant,
+        device=settings.device,
+        dtype=settings.dtype,
+        device_map=settings.device_map,
+        window=settings.window,
+        progress=progress,
+    )
     sampling = drawn_as(loaded.sampling, settings)
     engine = SinkEngine(
         loaded,

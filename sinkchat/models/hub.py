@@ -17,9 +17,19 @@ from pathlib import Path
 from typing import Any
 
 from sinkchat.errors import ModelError, SinkchatError
-from sinkchat.models.family import check_family, read_config, stored_quant
+from sinkchat.models.allowed import NOTHING, Allowed
+from sinkchat.models.family import check_family, read_config
 from sinkchat.models.progress import Progress, ProgressSink, folder_bytes
-from sinkchat.models.weights import INDEX, SINGLE, shards, weight_files
+from sinkchat.models.quantized import stored_quant
+from sinkchat.models.weights import (
+    INDEX,
+    PICKLED_INDEX,
+    PICKLED_SINGLE,
+    SINGLE,
+    only_pickled,
+    shards,
+    weight_files,
+)
 
 _REPO = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?")
 
@@ -59,7 +69,7 @@ def parse(name: str) -> HubName:
     return HubName(repo, revision or None)
 
 
-def cached(wanted: HubName) -> Path | None:
+def cached(wanted: HubName, allowed: Allowed = NOTHING) -> Path | None:
     """The snapshot in the local cache, if it is whole; its name is the commit."""
     from huggingface_hub import try_to_load_from_cache
 
@@ -68,23 +78,23 @@ def cached(wanted: HubName) -> Path | None:
         return None
     folder = Path(config).parent
     try:
-        weight_files(folder, str(wanted))
+        weight_files(folder, str(wanted), allowed)
     except ModelError:  # the rest was never fetched
         return None
     return folder
 
 
-def download(wanted: HubName, progress: ProgressSink) -> Path:
+def download(wanted: HubName, progress: ProgressSink, allowed: Allowed = NOTHING) -> Path:
     """Fetch what is not here yet; the snapshot's folder, whose name is the commit.
 
     Raises `ModelError` with the reason: no such model or revision, no network, no permission, no space, no
     safetensors; `ModelRefused` for a model that cannot run.
     """
     with _told_plainly(wanted):
-        return _download(wanted, progress)
+        return _download(wanted, progress, allowed)
 
 
-def _download(wanted: HubName, progress: ProgressSink) -> Path:
+def _download(wanted: HubName, progress: ProgressSink, allowed: Allowed) -> Path:
     from huggingface_hub import HfApi, hf_hub_download
     from huggingface_hub.constants import HF_HUB_CACHE
     from huggingface_hub.utils import disable_progress_bars
@@ -98,13 +108,16 @@ def _download(wanted: HubName, progress: ProgressSink) -> Path:
         return Path(hf_hub_download(wanted.repo, file, revision=info.sha))
 
     if "config.json" not in sizes:
+        if any(file.endswith(".gguf") for file in sizes):
+            raise ModelError(_only_gguf(wanted))
         raise ModelError(f"{wanted} holds no model that can be loaded: it has no config.json.")
     folder = fetched("config.json").parent
     config = read_config(folder, str(wanted))
-    check_family(config, str(wanted))
+    check_family(config, str(wanted), allowed)
     stored_quant(config, str(wanted))
-    weights = _weights(wanted, sizes, fetched)
-    files = [file for file in _SMALL_FILES if file in sizes] + list(weights)
+    weights = _weights(wanted, sizes, fetched, allowed)
+    code = [file for file in sizes if file.endswith(".py")] if allowed.remote_code else []
+    files = [file for file in _SMALL_FILES if file in sizes] + code + list(weights)
 
     missing = [file for file in files if not (folder / file).exists()]
     total = sum(sizes.get(file, 0) for file in missing)
@@ -120,22 +133,25 @@ def _download(wanted: HubName, progress: ProgressSink) -> Path:
     return folder
 
 
-def _weights(wanted: HubName, sizes: dict[str, int], fetched: Any) -> tuple[str, ...]:
-    if INDEX in sizes:
-        return shards(fetched(INDEX), str(wanted))
-    if SINGLE in sizes:
-        return (SINGLE,)
+def _weights(wanted: HubName, sizes: dict[str, int], fetched: Any, allowed: Allowed) -> tuple[str, ...]:
+    kinds = ((INDEX, SINGLE), (PICKLED_INDEX, PICKLED_SINGLE))[: 2 if allowed.pickle else 1]
+    for index, single in kinds:
+        if index in sizes:
+            return shards(fetched(index), str(wanted))
+        if single in sizes:
+            return (single,)
     if any(file.endswith(".gguf") for file in sizes):
-        raise ModelError(
-            f"{wanted} holds only GGUF files, which sinkchat does not open yet; "
-            "take the model that they were made from, with safetensors weights."
-        )
+        raise ModelError(_only_gguf(wanted))
     if any(file.endswith((".bin", ".pt", ".pth")) for file in sizes):
-        raise ModelError(
-            f"{wanted} has only pickled weights, which could run code and are never opened; "
-            "take a model with safetensors weights."
-        )
+        raise only_pickled(str(wanted), allowed)
     raise ModelError(f"{wanted} has a config.json and no weights.")
+
+
+def _only_gguf(wanted: HubName) -> str:
+    return (
+        f"{wanted} holds only GGUF files; fetch one of them (`hf download {wanted.repo} NAME.gguf`) and give its "
+        "path as the model, or take the model that they were made from, with safetensors weights."
+    )
 
 
 def _check_space(wanted: HubName, needed: int, cache: Path) -> None:

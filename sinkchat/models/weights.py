@@ -1,4 +1,7 @@
-"""The safetensors files of a model's folder, and what is in them. Free of torch."""
+"""The weight files of a model's folder, and what is in them: safetensors, and pickles where they are allowed.
+
+Free of torch.
+"""
 
 from __future__ import annotations
 
@@ -8,9 +11,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sinkchat.errors import ModelError
+from sinkchat.models.allowed import NOTHING, Allowed
 
 INDEX = "model.safetensors.index.json"
 SINGLE = "model.safetensors"
+PICKLED_INDEX = "pytorch_model.bin.index.json"
+PICKLED_SINGLE = "pytorch_model.bin"
 
 _LARGEST_HEADER = 100_000_000
 
@@ -33,26 +39,43 @@ def shards(index: Path, name: str) -> tuple[str, ...]:
         raise ModelError(f"The weight index of {name} cannot be read ({error}); fetch the model again.") from error
 
 
-def weight_files(folder: Path, name: str) -> tuple[Path, ...]:
-    """The files that hold the weights, all of them present. `name` is for the errors."""
-    index = folder / INDEX
-    files = tuple(folder / file for file in shards(index, name)) if index.is_file() else (folder / SINGLE,)
-    missing = [file.name for file in files if not file.is_file()]
-    if not missing:
-        return files
-    if index.is_file():
+def weight_files(folder: Path, name: str, allowed: Allowed = NOTHING) -> tuple[Path, ...]:
+    """The files that hold the weights, all of them present; pickled ones only where they are allowed and there are no
+    others. `name` is for the errors."""
+    kinds = ((INDEX, SINGLE), (PICKLED_INDEX, PICKLED_SINGLE))[: 2 if allowed.pickle else 1]
+    for index, single in kinds:
+        if (folder / index).is_file():
+            return _all_there(folder, shards(folder / index, name), name)
+        if (folder / single).is_file():
+            return (folder / single,)
+    if (folder / "adapter_config.json").is_file():
+        raise ModelError(f"{name} is an adapter without a model; merge it into its base model first.")
+    if any(folder.glob("*.bin")) or any(folder.glob("*.pt*")):
+        raise only_pickled(name, allowed)
+    raise ModelError(f"{name} has a config.json and no weights: there is no {SINGLE} in {folder}.")
+
+
+def is_pickled(file: Path) -> bool:
+    return file.suffix != ".safetensors"
+
+
+def only_pickled(name: str, allowed: Allowed = NOTHING) -> ModelError:
+    """The error for a model without safetensors."""
+    if allowed.pickle:
+        return ModelError(f"{name} has pickled weights under names that are not known, {PICKLED_SINGLE} is.")
+    return ModelError(
+        f"{name} has only pickled weights, which could run code and are not opened; "
+        "take a model with safetensors weights, or say --allow-pickle if you trust its makers."
+    )
+
+
+def _all_there(folder: Path, files: tuple[str, ...], name: str) -> tuple[Path, ...]:
+    if missing := [file for file in files if not (folder / file).is_file()]:
         raise ModelError(
             f"{len(missing)} of the {len(files)} weight files of {name} are missing, {missing[0]} first; "
             "fetch the model again."
         )
-    if (folder / "adapter_config.json").is_file():
-        raise ModelError(f"{name} is an adapter without a model; merge it into its base model first.")
-    if any(folder.glob("*.bin")) or any(folder.glob("*.pt*")):
-        raise ModelError(
-            f"{name} has only pickled weights, which could run code and are never opened; "
-            "take a model with safetensors weights."
-        )
-    raise ModelError(f"{name} has a config.json and no weights: there is no {SINGLE} in {folder}.")
+    return tuple(folder / file for file in files)
 
 
 def stored_tensors(file: Path, name: str) -> tuple[StoredTensor, ...]:

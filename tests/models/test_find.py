@@ -10,7 +10,9 @@ from typing import Any
 
 import pytest
 
-from sinkchat.errors import ModelError, ModelRefused
+from sinkchat import locations
+from sinkchat.errors import ModelError
+from sinkchat.models.allowed import Allowed
 from sinkchat.models.find import ModelSource, find
 
 COMMIT = "c" * 40
@@ -95,7 +97,7 @@ def test_what_can_be_no_model_is_said(name: str, said: str, hub_cache: Path) -> 
 @pytest.mark.parametrize(
     ("file", "said"),
     [
-        ("model.gguf", "a GGUF file, which sinkchat does not open yet"),
+        ("model.gguf", "no GGUF file, whatever its name says"),
         ("pytorch_model.bin", "a pickled file, which could run code"),
         ("model.safetensors", "give the folder that holds the model"),
     ],
@@ -138,40 +140,47 @@ def test_a_missing_shard_is_named(tmp_path: Path) -> None:
         find(str(folder))
 
 
-@pytest.mark.parametrize(
-    ("config", "why"),
-    [
-        ({"model_type": "gpt2"}, "model_type is gpt2 and it has learned positions"),
-        ({"model_type": "t5", "is_encoder_decoder": True}, "model_type is t5 and it is an encoder-decoder"),
-        ({"model_type": "bloom"}, "bloom and it has position biases instead of rotary positions"),
-        ({"model_type": "mamba"}, "mamba and it has a recurrent state instead of a KV cache"),
-        ({"model_type": "deepseek_v3"}, "deepseek_v3 and it has a compressed latent in place of keys"),
-        ({"model_type": "bert"}, "bert and it has an encoder"),
-        ({"model_type": "llava", "text_config": {}}, "llava and it takes more than text"),
-        ({"model_type": "qwen3"}, "qwen3 and this family is not supported yet"),
-        ({"model_type": None}, "names no model_type"),
-    ],
-)
-def test_a_family_that_does_not_run_is_refused_by_its_config_alone(
-    config: dict[str, Any], why: str, tmp_path: Path
+def test_a_quantization_whose_package_is_missing_names_the_package(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    folder = model_folder(tmp_path / "model", **config)
-    with pytest.raises(ModelRefused, match=why) as refused:
+    monkeypatch.setattr("importlib.util.find_spec", lambda name, *_: None)
+    folder = model_folder(tmp_path / "model", quantization_config={"quant_method": "gptq", "bits": 4})
+    with pytest.raises(ModelError, match=r"stored in gptq, which needs a package .*`pip install gptqmodel optimum`"):
         find(str(folder))
-    assert "a llama model runs, such as" in str(refused.value)
 
 
-@pytest.mark.parametrize(
-    ("stored", "named"),
-    [
-        ({"quant_method": "awq", "bits": 4}, "stored in awq"),
-        ({"quant_method": "bitsandbytes", "load_in_4bit": True, "bnb_4bit_quant_type": "fp4"}, "bitsandbytes fp4"),
-    ],
-)
-def test_a_quantization_that_does_not_run_is_refused(stored: dict[str, Any], named: str, tmp_path: Path) -> None:
-    folder = model_folder(tmp_path / "model", quantization_config=stored)
-    with pytest.raises(ModelRefused, match=named):
+def test_a_model_in_sinkchats_own_folder_is_found_by_its_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(locations.CACHE_DIR, str(tmp_path))
+    folder = model_folder(locations.models_dir() / "mine-1234")
+    assert find("mine-1234").path == folder
+
+
+def test_a_gguf_file_is_found_with_all_its_parts(tmp_path: Path) -> None:
+    whole = tmp_path / "whole.gguf"
+    parts = [tmp_path / f"split-0000{part}-of-00002.gguf" for part in (1, 2)]
+    for file in (whole, *parts):
+        file.write_bytes(b"GGUF")
+    assert find(str(whole)) == ModelSource("gguf", str(whole), whole, None)
+    assert find(str(parts[1])).path == parts[1]
+    parts[0].unlink()
+    with pytest.raises(ModelError, match=r"is in 2 parts, and split-00001-of-00002\.gguf is not beside it"):
+        find(str(parts[1]))
+
+
+def test_a_gguf_file_that_is_not_there_is_no_hub_name() -> None:
+    with pytest.raises(ModelError, match=r"There is no file absent\.gguf"):
+        find("absent.gguf")
+
+
+def test_pickled_weights_are_found_only_where_they_are_allowed(tmp_path: Path) -> None:
+    folder = model_folder(tmp_path / "model")
+    (folder / "model.safetensors").rename(folder / "pytorch_model.bin")
+    with pytest.raises(ModelError, match="say --allow-pickle if you trust its makers"):
         find(str(folder))
+    allowed = Allowed(pickle=True)
+    assert find(str(folder), allowed=allowed).allowed == allowed
 
 
 def test_finding_a_model_imports_no_torch(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from sinkchat.errors import ModelError, ModelRefused
+from sinkchat.models.allowed import Allowed
 from sinkchat.models.find import find
 from sinkchat.models.hub import HubName, download
 from sinkchat.models.progress import Progress, silent
@@ -116,7 +117,7 @@ def test_a_gated_model_says_where_to_accept_its_licence(hub: Hub) -> None:
 @pytest.mark.parametrize(
     ("file", "said"),
     [
-        ("model.Q4_0.gguf", "holds only GGUF files"),
+        ("model.Q4_0.gguf", "holds only GGUF files; fetch one of them"),
         ("pytorch_model.bin", "only pickled weights, which could run code"),
         ("README.md", r"has a config\.json and no weights"),
     ],
@@ -125,6 +126,25 @@ def test_a_model_without_safetensors_is_said(file: str, said: str, hub: Hub) -> 
     hub.files[REPO] = {"config.json": b'{"model_type": "llama"}', file: b""}
     with pytest.raises(ModelError, match=said):
         download(HubName(REPO, None), silent)
+
+
+def test_pickled_weights_are_fetched_only_where_they_are_allowed(hub: Hub) -> None:
+    del hub.files[REPO]["model.safetensors"]
+    with pytest.raises(ModelError, match="or say --allow-pickle"):
+        download(HubName(REPO, None), silent)
+    assert hub.fetched == ["config.json"]
+    folder = download(HubName(REPO, None), silent, Allowed(pickle=True))
+    assert (folder / "pytorch_model.bin").is_file()
+    assert not (folder / "modeling_tiny.py").exists()
+
+
+def test_code_is_fetched_only_where_it_may_run(hub: Hub) -> None:
+    hub.files[REPO] = model_files(model_type="theirs", auto_map={"AutoModelForCausalLM": "modeling_tiny.Tiny"})
+    with pytest.raises(ModelRefused, match="comes with Python code of its own; read that code and say --trust"):
+        download(HubName(REPO, None), silent)
+    assert hub.fetched == ["config.json"]
+    folder = download(HubName(REPO, None), silent, Allowed(remote_code=True))
+    assert (folder / "modeling_tiny.py").read_bytes() == b"code"
 
 
 def test_no_network_is_said(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:

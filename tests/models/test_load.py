@@ -14,10 +14,11 @@ from safetensors.torch import load_file, save_file
 
 from sinkchat.cache.attention import NAME
 from sinkchat.errors import ModelError, ModelRefused, UsageError
-from sinkchat.models import placement
+from sinkchat.models import memory, placement
 from sinkchat.models.find import find
 from sinkchat.models.load import LoadedModel, load
-from sinkchat.models.placement import Placement, needed_bytes, place
+from sinkchat.models.memory import Plan, weight_need
+from sinkchat.models.placement import LARGE, Placement, place
 from sinkchat.models.progress import Progress
 from sinkchat.models.sampling import Sampling
 from sinkchat.models.stated import UNSTATED_SAMPLING, stated_sampling
@@ -88,20 +89,23 @@ def test_a_cpu_takes_bfloat16_only_where_it_is_fast(
     assert auto == Placement(CPU, chosen, "none")
 
 
-@pytest.mark.parametrize(("fused", "chosen"), [(True, "nf4"), (False, "none")])
-def test_auto_is_nf4_where_the_cpu_multiplies_it_without_unpacking(
-    fused: bool, chosen: str, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("fused", "size", "chosen"), [(True, LARGE + 1, "nf4"), (True, LARGE, "none"), (False, LARGE + 1, "none")]
+)
+def test_auto_is_nf4_on_a_cpu_only_for_a_large_model_and_where_it_is_multiplied_without_unpacking(
+    fused: bool, size: int, chosen: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(placement, "_fused", lambda: fused)
-    auto = place(device="cpu", dtype="float32", quant=None, checkpoint=torch.float32, tensors=())
+    monkeypatch.setattr(placement, "fused_nf4", lambda: fused)
+    tensors = (StoredTensor("model.layers.0.mlp.up_proj.weight", (64, 64), size),)
+    auto = place(device="cpu", dtype="float32", quant=None, checkpoint=torch.float32, tensors=tensors)
     assert auto.quant == chosen
 
 
 def test_a_matrix_that_the_fused_kernel_cannot_hold_is_left_unquantized_or_said(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(placement, "_fused", lambda: True)
-    odd = (StoredTensor("model.layers.0.self_attn.k_proj.weight", (16, 64), 2048),)
+    monkeypatch.setattr(placement, "fused_nf4", lambda: True)
+    odd = (StoredTensor("model.layers.0.self_attn.k_proj.weight", (16, 64), LARGE + 1),)
     options: dict[str, Any] = {"device": "cpu", "dtype": "float32", "checkpoint": torch.float32, "tensors": odd}
     assert place(quant=None, **options).quant == "none"
     with pytest.raises(ModelError, match=r"k_proj\.weight is 16 by 64, .*; say --quant none or int8"):
@@ -194,9 +198,18 @@ def test_nothing_is_printed_while_loading(
 
 def test_another_family_is_refused_before_weights_are_read(folder: Path) -> None:
     source = find(str(folder))
-    changed(folder, "config.json", model_type="gpt_neox")
+    changed(folder, "config.json", model_type="gpt2")
     (folder / "model.safetensors").write_bytes(b"not read")
-    with pytest.raises(ModelRefused, match="model_type is gpt_neox and this family is not supported yet"):
+    with pytest.raises(ModelRefused, match="model_type is gpt2 and it has learned positions"):
+        load(source)
+
+
+def test_a_config_is_checked_again_with_the_defaults_that_it_leaves_out(folder: Path) -> None:
+    """Whether a granitemoehybrid is recurrent is told by a default where its config.json is silent."""
+    changed(folder, "config.json", model_type="granitemoehybrid", architectures=["GraniteMoeHybridForCausalLM"])
+    (folder / "model.safetensors").write_bytes(b"not read")
+    source = find(str(folder))
+    with pytest.raises(ModelRefused, match="granitemoehybrid and it has a recurrent state"):
         load(source)
 
 
@@ -266,25 +279,25 @@ def test_a_word_that_is_no_device_is_said(device: str, tiny_folder: Path) -> Non
 
 
 def test_too_little_memory_is_said_before_loading(tiny_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(placement, "_free_bytes", lambda _device: 1000)
+    monkeypatch.setattr(memory, "free_bytes", lambda _device: 1000)
     with pytest.raises(ModelError, match=r"does not fit into the memory of cpu: its weights need .* take a smaller"):
         opened(tiny_folder)
 
 
-def test_the_least_that_weights_need_is_no_more_than_they_take(tiny_folder: Path) -> None:
+@pytest.mark.parametrize("quant", ["none", "int8", "nf4"])
+def test_the_least_that_weights_need_is_no_more_than_they_take(quant: str, tiny_folder: Path) -> None:
     from sinkchat.models.weights import stored_tensors
 
     tensors = stored_tensors(tiny_folder / "model.safetensors", "tiny")
-    for quant in ("none", "int8", "nf4"):
-        loaded = opened(tiny_folder, quant=quant, dtype="bfloat16")
-        least = needed_bytes(tensors, Placement(CPU, torch.bfloat16, quant), stored=False)
-        assert 0.9 * loaded.facts.weight_bytes < least <= loaded.facts.weight_bytes
+    loaded = opened(tiny_folder, quant=quant, dtype="bfloat16")
+    least = weight_need(tensors, Plan("cpu", quant, torch.bfloat16, 64))
+    assert 0.9 * loaded.facts.weight_bytes < least <= loaded.facts.weight_bytes
 
 
 def test_memory_that_runs_out_while_loading_is_said(tiny_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from sinkchat.models import load as module
 
-    def full(*_: object) -> None:
+    def full(*_: object, **__: object) -> None:
         torch.empty(10**15)
 
     monkeypatch.setattr(module, "_model", full)
