@@ -51,7 +51,9 @@ GEMMA = (
 )
 
 
-def byte_level(*special: str, template: str | None = None, **options: Any) -> PreTrainedTokenizerFast:
+def byte_level(
+    *special: str, template: str | dict[str, str] | None = None, **options: Any
+) -> PreTrainedTokenizerFast:
     """Byte-level BPE, as GPT-2 and Llama 3 have it. The first of `special` is its BOS, the second its EOS."""
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
@@ -68,7 +70,7 @@ def byte_level(*special: str, template: str | None = None, **options: Any) -> Pr
 
 
 def sentence_piece(
-    *special: str, template: str | None = None, legacy: bool = False, **options: Any
+    *special: str, template: str | dict[str, str] | None = None, legacy: bool = False, **options: Any
 ) -> PreTrainedTokenizerFast:
     """BPE over characters with `▁` for the space and bytes for the unknown, as Llama 2 has it.
 
@@ -93,7 +95,7 @@ def sentence_piece(
 
 
 def _wrapped(
-    tokenizer: Tokenizer, special: tuple[str, ...], template: str | None, **options: Any
+    tokenizer: Tokenizer, special: tuple[str, ...], template: str | dict[str, str] | None, **options: Any
 ) -> PreTrainedTokenizerFast:
     named = dict(zip(("bos_token", "eos_token"), special, strict=False))
     fast = PreTrainedTokenizerFast(tokenizer_object=tokenizer, clean_up_tokenization_spaces=False, **named, **options)
