@@ -15,12 +15,13 @@ PIECES = st.sampled_from(
 )  # fmt: skip
 
 
-@settings(deadline=None)
+@settings(deadline=None, max_examples=300)
 @given(st.lists(PIECES, max_size=30).map("".join))
 @example("| a |\n|---|\n")
 @example("- ```\n  x\n")
 @example("word```py\nword ```")
 @example("👩\u200d👧\tword")
+@example("1.  \tword")
 @example("> a `b\n> c` d")
 @example("> | a | b |\n> |---|---|\n> | 1 |")
 def test_every_shown_character_stands_at_its_offset_in_the_source_and_offsets_never_go_back(source: str) -> None:
@@ -39,7 +40,7 @@ def test_plain_words_are_all_shown(source: str) -> None:
     assert "".join(_text(source).split()) == "".join(source.split())
 
 
-@settings(deadline=None)
+@settings(deadline=None, max_examples=300)
 @given(st.lists(PIECES, max_size=30).map("".join), st.integers(0, 500))
 def test_an_offset_into_a_longer_text_moves_everything_alike(source: str, offset: int) -> None:
     here = [list(line.source) for line in _lines(parse(source), 24)]

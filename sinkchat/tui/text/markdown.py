@@ -164,12 +164,21 @@ class _Section:
         start = 0
         for number, text in enumerate(lines):
             begin, end = self._line_start(line + number), self._line_start(line + number + 1)
-            at = max(begin, self.source.find(text, begin, end)) if text else begin
-            cell = steady(text, at)
+            at = self.source.find(text, begin, end) if text else begin
+            cell = steady(text, at) if at >= 0 else self._partly_tab(text, begin, end)
+            at = max(begin, at)
             if spans:
                 cell = Cell(cell.text, cell.source, tuple(_within(spans, cell, start - at, start, len(text))))
             self._row(cell, at, "code")
             start += len(text) + 1
+
+    def _partly_tab(self, text: str, begin: int, end: int) -> Cell:
+        """A line of code whose first blanks are part of a tab: they stand for it."""
+        words = text.lstrip()
+        at = max(begin, self.source.find(words, begin, end))
+        blanks = len(text) - len(words)
+        rest = steady(words, at)
+        return Cell(" " * blanks + rest.text, [max(begin, at - 1)] * blanks + list(rest.source))
 
     def _closed(self, token: Token, last: int) -> bool:
         final = self.source[self._line_start(last - 1) : self._line_start(last)].strip(" \t>\n")
@@ -254,7 +263,10 @@ class _Inline:
                 spans.append((start, len(text), style))
             else:
                 start = len(text)
-                self._take(child.content, text, source)
+                if child.type == "code_inline":
+                    self._walk(child.content, text, source)
+                else:
+                    self._take(child.content, text, source)
                 if child.type == "code_inline":
                     spans.append((start, len(text), "code"))
                 elif child.type == "image":
@@ -267,8 +279,11 @@ class _Inline:
             text.extend(content)
             source.extend(range(at, at + len(content)))
             self.cursor = at + len(content)
-            return
-        # Code over several lines: its line breaks became blanks, and marks of lists and quotes are left out.
+        else:
+            self._walk(content, text, source)
+
+    def _walk(self, content: str, text: list[str], source: list[int]) -> None:
+        """For code over several lines: its line breaks became blanks, and marks of lists and quotes are left out."""
         for character in content:
             at = self.cursor
             while at < self.end and self.source[at] != character and (character, self.source[at]) != (" ", "\n"):
