@@ -113,6 +113,7 @@ class FakeEngine:
     """Satisfies `Engine`. What a test wants to happen is set by attributes, at any time.
 
     reply: the words that are said after each prompt, then a stop token; said again and again where stops are ignored.
+    thinking: the words that are thought before them.
     token_delay, chunk_delay: seconds per token and per chunk.
     raise_after: raise RuntimeError("the device is gone") after so many tokens fed, once.
     fail_after: end with `Finished(reason="error")` after so many tokens fed, once.
@@ -129,6 +130,7 @@ class FakeEngine:
         window: int = 32,
         chunk: int = 8,
         reply: str = STORY,
+        thinking: str = "",
         token_delay: float = 0.0,
         chunk_delay: float = 0.0,
         facts: ModelFacts = FACTS,
@@ -138,6 +140,7 @@ class FakeEngine:
         self.policy, self.positions, self.sinks, self.window = policy, positions, sinks, window
         self.chunk = chunk
         self.reply = reply
+        self.thinking = thinking
         self.token_delay, self.chunk_delay = token_delay, chunk_delay
         self.raise_after: int | None = None
         self.fail_after: int | None = None
@@ -238,7 +241,8 @@ class FakeEngine:
             raise CacheError("There is nothing to continue: no token was read yet; say something first.")
         self._cancelled.clear()
         yield from self._feed_pending()
-        script = words(self.reply)
+        thoughts = words(self.thinking)
+        script = (*thoughts, *words(self.reply))
         shares: list[float | None] = []
         heads = None
         count = 0
@@ -267,6 +271,7 @@ class FakeEngine:
                 strong_head=None if share is None else StrongHead(1, 2, min(1.0, share + 0.3)),
                 strong_entry=self._strong_entry(),
                 cache=self.state(),
+                part="thinking" if self._said % len(script) < len(thoughts) else "answer",
             )
             self._said += 1
             count += 1

@@ -156,7 +156,7 @@ class Conversation:
         message.reason = message.ended = message.error = message.stop_id = None
 
     def _token_said(self, record: TokenSaid, time: float) -> None:
-        token = TokenRecord(record.id, record.text, record.position, record.loss, record.sink_share)
+        token = TokenRecord(record.id, record.text, record.position, record.loss, record.sink_share, record.part)
         self._current(time).tokens.append(token)
         self._message(record.message, "assistant", time).tokens.append(token)
 

@@ -79,6 +79,8 @@ def _message(message: Message) -> dict[str, Any]:
         "role": message.role,
         "name": message.name,
         "text": message.text,
+        "thinking": message.thinking or None,
+        "thinking_tokens": message.thinking_tokens,
         "started": _moment(message.started),
         "ended": _moment(message.ended),
         "first_position": message.first_position,

@@ -92,6 +92,7 @@ class Ledger:
                     sink_share=event.sink_share,
                     kv_entries=event.cache.kv_entries,
                     evicted_total=event.cache.evicted_total,
+                    part=event.part,
                 )
             case ChunkRead():
                 start = event.cache.position - len(event.ids)

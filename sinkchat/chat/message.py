@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from sinkchat.chat.records import HeadShares, Role
 from sinkchat.engine.events import Reason
+from sinkchat.models.thinking import Part
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +22,8 @@ class TokenRecord:
     """Nats; None for the first token of a sequence."""
     sink_share: float | None
     """Share of the query that predicted it; None where nothing is meant."""
+    part: Part = "answer"
+    """Of a reply: whether the model thinks or answers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +70,8 @@ class Message:
     taken_back: bool = False
     """True for a reply that was written anew: it is kept here, and is no part of the sequence."""
     _joined: str = field(default="", init=False, repr=False, compare=False)
+    _thought: str = field(default="", init=False, repr=False, compare=False)
+    _thinking_tokens: int = field(default=0, init=False, repr=False, compare=False)
     _joined_tokens: int = field(default=0, init=False, repr=False, compare=False)
 
     @property
@@ -75,12 +80,31 @@ class Message:
 
     @property
     def spoken(self) -> str:
-        """The text of the tokens; of a text that was cut short, the part that was read."""
-        count = len(self.tokens)
-        if self._joined_tokens < count:
-            self._joined += "".join([token.text for token in self.tokens[self._joined_tokens : count]])
-            self._joined_tokens = count
+        """The text of the tokens: of a reply, its answer; of a text that was cut short, what was read of it."""
+        self._join()
         return self._joined
+
+    @property
+    def thinking(self) -> str:
+        """What the model thought before it answered; empty where it did not."""
+        self._join()
+        return self._thought
+
+    @property
+    def thinking_tokens(self) -> int:
+        """Those of the marks around it included."""
+        self._join()
+        return self._thinking_tokens
+
+    def _join(self) -> None:
+        count = len(self.tokens)
+        if self._joined_tokens == count:
+            return
+        fresh = self.tokens[self._joined_tokens : count]
+        self._joined += "".join([token.text for token in fresh if token.part == "answer"])
+        self._thought += "".join([token.text for token in fresh if token.part == "thinking"])
+        self._thinking_tokens += sum(token.part == "thinking" for token in fresh)
+        self._joined_tokens = count
 
     @property
     def tokens_read(self) -> int:
@@ -115,7 +139,7 @@ class Message:
         for token in self.tokens:
             if token.position >= position:
                 return min(ahead, len(self.text))
-            ahead += len(token.text)
+            ahead += len(token.text) if token.part == "answer" else 0
         return len(self.text)
 
 

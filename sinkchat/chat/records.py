@@ -17,6 +17,7 @@ from typing import Any, Literal, cast
 from sinkchat.engine.events import CacheState, Reason
 from sinkchat.models.facts import ModelFacts
 from sinkchat.models.sampling import Sampling
+from sinkchat.models.thinking import Part
 
 Role = Literal["system", "user", "file", "assistant"]
 
@@ -133,6 +134,7 @@ class TokenSaid:
     sink_share: float | None
     kv_entries: int
     evicted_total: int
+    part: Part = "answer"
 
 
 @dataclass(frozen=True, slots=True)

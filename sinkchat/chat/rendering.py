@@ -23,6 +23,8 @@ def to_markdown(conversation: Conversation) -> str:
         blocks += [_line(note) for note in _loose_notes(conversation, sequence)]
         for message in _messages(conversation, sequence):
             blocks.append(f"## {escaped(visible(telling.heading(message)))}")
+            if message.thinking:
+                blocks += [_line(telling.thinking(message)), quoted(visible(message.thinking)), _line("Answer")]
             for piece in telling.pieces(conversation, message):
                 if piece.text:
                     text = visible(piece.text)
@@ -42,9 +44,11 @@ def to_text(conversation: Conversation) -> str:
         blocks += [f"[{_one_line(note)}]" for note in _loose_notes(conversation, sequence)]
         for message in _messages(conversation, sequence):
             blocks.append(f"{_one_line(telling.heading(message))}:")
+            if message.thinking:
+                blocks += [f"[{telling.thinking(message)}]", _set_in(message.thinking), "[Answer]"]
             for piece in telling.pieces(conversation, message):
                 if piece.text:
-                    blocks.append("\n".join(f"  {line}".rstrip() for line in visible(piece.text).split("\n")))
+                    blocks.append(_set_in(piece.text))
                 blocks += [f"[{_one_line(note)}]" for note in piece.notes]
             blocks.append(f"[{_one_line(telling.figures(message))}]")
     return "\n\n".join(block for block in blocks if block) + "\n"
@@ -71,6 +75,10 @@ def _loose_notes(conversation: Conversation, sequence: TokenSequence) -> list[st
 
 def _line(words: str) -> str:
     return f"*{escaped(visible(words))}*"
+
+
+def _set_in(text: str) -> str:
+    return "\n".join(f"  {line}".rstrip() for line in visible(text).split("\n"))
 
 
 def _one_line(words: str) -> str:

@@ -120,6 +120,10 @@ def _parted(text: str, happened: list[_Happened]) -> Iterator[Piece]:
     yield Piece(text[start:], tuple(notes))
 
 
+def thinking(message: Message) -> str:
+    return f"Thinking, {_counted(message.thinking_tokens, 'token')}"
+
+
 def figures(message: Message) -> str:
     """One line of a message's figures."""
     parts = []
