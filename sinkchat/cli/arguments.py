@@ -125,6 +125,9 @@ def _add_ask(commands: argparse._SubParsersAction[_Parser], parents: list[_Parse
     ask.add_argument("--prompt-file", metavar="FILE", help="read the prompt from a file of any length; - is stdin")
     ask.add_argument("--json", action="store_true", help="print one JSON object a line")
     ask.add_argument("--ignore-eos", action="store_true", help="go on past the end of the model's turn")
+    ask.add_argument(
+        "--show-thinking", action="store_true", help="print what the model thinks first, on standard error"
+    )
 
 
 def _add_export(commands: argparse._SubParsersAction[_Parser]) -> None:
@@ -155,6 +158,6 @@ class _Version(argparse.Action):
 
 def _known_flags() -> list[str]:
     general = ["--help", "--version", "--config", "--resume", "--continue"]
-    own = ["--prompt-file", "--json", "--ignore-eos", "--format", "--force"]
+    own = ["--prompt-file", "--json", "--ignore-eos", "--show-thinking", "--format", "--force"]
     switches = [f"--no-{setting.flag[2:]}" for setting in TABLE if setting.kind == "switch"]
     return [*general, *own, *(setting.flag for setting in TABLE), *switches]

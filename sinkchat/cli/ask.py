@@ -32,6 +32,8 @@ class Question:
     prompt_file: str | None = None
     json: bool = False
     ignore_eos: bool = False
+    show_thinking: bool = False
+    """On standard error, before the reply."""
     resuming: Path | None = None
     """The journal of a session to go on with."""
 
@@ -51,16 +53,18 @@ def run(question: Question, settings: Settings, opening: Opening | None = None) 
             line.clear()
         with contextlib.closing(session):
             interrupt.patient = True
-            ended = _print(session, prompt, question, interrupt, line)
-    return _tell(ended)
+            ended, answered = _print(session, prompt, question, interrupt, line)
+    return _tell(ended, answered)
 
 
 def _print(
     session: ChatSession, prompt: str, question: Question, interrupt: Interrupt, line: ProgressLine
-) -> Finished:
-    """Run the turn to its end, whatever happens: only a finished turn leaves the journal whole."""
-    reply: Reply = JsonReply() if question.json else PlainReply()
+) -> tuple[Finished, bool]:
+    """Run the turn to its end, whatever happens: only a finished turn leaves the journal whole. Returns how it ended,
+    and whether the model came to its answer."""
+    reply: Reply = JsonReply() if question.json else PlainReply(show_thinking=question.show_thinking)
     ended: Finished | None = None
+    answered = True
     session.ignore_stops = question.ignore_eos
     with contextlib.closing(session.say(prompt)) as events:
         try:
@@ -69,6 +73,8 @@ def _print(
                     session.cancel()
                 _show_progress(event, line)
                 reply.show(event)
+                if isinstance(event, Token):
+                    answered = event.part == "answer"
                 if isinstance(event, Finished):
                     ended = event
         except (BrokenPipeError, KeyboardInterrupt):
@@ -79,7 +85,7 @@ def _print(
             raise
     if ended is None:
         raise RuntimeError("the engine ended without saying why")
-    return ended
+    return ended, answered
 
 
 def _show_progress(event: Event, line: ProgressLine) -> None:
@@ -89,11 +95,13 @@ def _show_progress(event: Event, line: ProgressLine) -> None:
         line.clear()
 
 
-def _tell(ended: Finished) -> int:
+def _tell(ended: Finished, answered: bool) -> int:
     """Say on stderr what the reply itself does not show; returns the exit code."""
     if ended.reason == "error":
         complain(ended.error or "the model failed without saying why.")
         return 1
+    if not answered:
+        complain("the model had not finished thinking, so there is no answer; raise --max-reply-tokens.")
     if said := _unseen(ended.cache):
         complain(said)
     return 130 if ended.reason == "cancelled" else 0

@@ -75,6 +75,7 @@ def _command(arguments: argparse.Namespace) -> int:
         prompt_file=arguments.prompt_file if asked else None,
         json=asked and arguments.json,
         ignore_eos=asked and arguments.ignore_eos,
+        show_thinking=asked and arguments.show_thinking,
         resuming=resuming,
     )
     return ask.run(question, resolved.settings)

@@ -66,7 +66,6 @@ def _opened(settings: Settings, progress: ProgressSink, journal: Journal | None)
     from sinkchat.chat.session import ChatSession
     from sinkchat.engine.engine import SinkEngine
     from sinkchat.models.load import load
-    from sinkchat.models.template import ChatTemplate
 
     loaded = load(
         source,

@@ -7,7 +7,7 @@ import math
 from typing import Protocol
 
 from sinkchat.cli.stream import VisibleStream
-from sinkchat.cli.terminal import say
+from sinkchat.cli.terminal import say, tell
 from sinkchat.engine.events import CacheState, Event, Finished, Prefilled, Token
 
 
@@ -22,14 +22,23 @@ class Reply(Protocol):
 
 
 class PlainReply:
-    """The reply's text, nothing else; control characters as visible symbols. Ends with a line break."""
+    """The reply's text, nothing else; control characters as visible symbols. Ends with a line break.
 
-    def __init__(self) -> None:
+    What the model thinks before it answers is not shown, or on standard error.
+    """
+
+    def __init__(self, *, show_thinking: bool = False) -> None:
         self._text = VisibleStream()
         self._last = ""
+        self._thinking = VisibleStream() if show_thinking else None
+        self._thought = ""
 
     def show(self, event: Event) -> None:
-        if isinstance(event, Token):
+        if isinstance(event, Token) and event.part == "thinking":
+            if self._thinking is not None:
+                self._tell(self._thinking.push(event.text))
+        elif isinstance(event, Token):
+            self._end_thinking()
             self._print(self._text.push(event.text))
         elif isinstance(event, Finished):
             self._end()
@@ -37,7 +46,20 @@ class PlainReply:
     def fail(self, reason: str, cache: CacheState) -> None:
         self._end()
 
+    def _end_thinking(self) -> None:
+        if self._thinking is not None:
+            self._tell(self._thinking.flush())
+            if self._thought and self._thought != "\n":
+                self._tell("\n")
+            self._thought = ""
+
+    def _tell(self, text: str) -> None:
+        if text:
+            self._thought = text[-1]
+            tell(text)
+
     def _end(self) -> None:
+        self._end_thinking()
         self._print(self._text.flush())
         if self._last and self._last != "\n":
             self._print("\n")
@@ -49,7 +71,10 @@ class PlainReply:
 
 
 class JsonReply:
-    """`prefilled`, a `token` for each token, `finished`: one ASCII JSON object a line."""
+    """`prefilled`, a `token` for each token, `finished`: one ASCII JSON object a line.
+
+    A token of the model's thinking says so, by `part`.
+    """
 
     def __init__(self) -> None:
         self._tokens = 0
@@ -60,6 +85,7 @@ class JsonReply:
             _line("prefilled", tokens=event.tokens, position=cache.position, **_held(cache), loss=event.loss)
         elif isinstance(event, Token):
             self._tokens += 1
+            thought = {"part": event.part} if event.part == "thinking" else {}
             _line(
                 "token",
                 id=event.id,
@@ -68,6 +94,7 @@ class JsonReply:
                 loss=event.loss,
                 **_held(event.cache),
                 sink_share=event.sink_share,
+                **thought,
             )
         elif isinstance(event, Finished):
             self._finished(event.reason, event.tokens, event.tokens_per_second, event.cache, event.error)

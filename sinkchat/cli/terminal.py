@@ -40,9 +40,14 @@ def complain(message: str) -> None:
     """Say one sentence on stderr. What a file or a model wrote in it reaches the terminal as visible symbols."""
     from sinkchat.chat.printable import visible
 
+    tell(f"sinkchat: {visible(message)}\n")
+
+
+def tell(text: str) -> None:
+    """Write to standard error, at once."""
     # There may be no stderr, or nobody who reads it: then there is nobody to tell.
     with contextlib.suppress(OSError, ValueError, AttributeError):
-        sys.stderr.write(f"sinkchat: {visible(message)}\n")
+        sys.stderr.write(text)
         sys.stderr.flush()
 
 

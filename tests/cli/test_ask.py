@@ -101,6 +101,34 @@ def test_json_lines_have_exactly_the_promised_fields(tmp_path: Path, capsys: pyt
     assert last["tokens"] == len(tokens)
 
 
+THOUGHTFUL = {"thinking": "Let me\x1b see.", "reply": "Yes, it is."}
+
+
+def test_the_answer_alone_is_on_stdout(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert asked(tmp_path, FakeEngine(**THOUGHTFUL)) == 0
+    assert capsys.readouterr() == ("Yes, it is.\n", "")
+
+
+def test_thinking_is_shown_on_stderr_when_it_is_asked_for(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert asked(tmp_path, FakeEngine(**THOUGHTFUL), show_thinking=True) == 0
+    assert capsys.readouterr() == ("Yes, it is.\n", "Let me␛ see.\n")
+
+
+def test_a_reply_that_is_cut_while_the_model_thinks_says_why_it_is_empty(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert asked(tmp_path, FakeEngine(**THOUGHTFUL), Settings(max_reply_tokens=2)) == 0
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err == "sinkchat: the model had not finished thinking, so there is no answer; raise --max-reply-tokens.\n"
+
+
+def test_json_lines_say_which_tokens_are_thinking(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert asked(tmp_path, FakeEngine(**THOUGHTFUL), json=True) == 0
+    tokens = [line for line in lines(capsys) if line["event"] == "token"]
+    assert [line.get("part") for line in tokens] == ["thinking"] * 3 + [None] * 3
+
+
 def test_each_token_line_speaks_of_the_moment_before_it_is_fed(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
