@@ -34,6 +34,7 @@ from sinkchat.models.small import small_model
 from sinkchat.models.spread import placed_whole, spread
 from sinkchat.models.stated import SMALL_SAMPLING, stated, stated_sampling, stated_stops
 from sinkchat.models.template import ChatTemplate
+from sinkchat.models.text_part import loading_options, of_text, text_part
 from sinkchat.models.weights import StoredTensor, is_pickled, stored_tensors, weight_files
 
 INT8_THRESHOLD = 6.0
@@ -89,6 +90,9 @@ def load(
     check_family(model_config.to_dict(), name, allowed)
     template = ChatTemplate(tokenizer)
     tensors = tuple(tensor for file in files for tensor in _tensors(file, name))
+    part = text_part(model_config)
+    if part is not None:
+        tensors = of_text(tensors)
 
     text = model_config.get_text_config()
     checkpoint = model_config.dtype or text.dtype or torch.float32
@@ -109,6 +113,8 @@ def load(
     possible = () if stored else possible_quants(chosen.device, tensors)
     check_memory(tensors, layout, plan, name, possible=possible)
     where = several.map(layout, plan) if several else {"device_map": {"": chosen.device}}
+    if part is not None:
+        where |= loading_options(part)
     with _memory_told(name, plan, possible), _progress_shown(f"loading {name}", tensors, progress):
         model = _model(folder, name, chosen, stored is not None, where, allowed, pickled=is_pickled(files[0]))
         placed_whole(model, name)

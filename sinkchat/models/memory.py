@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -23,6 +24,11 @@ WINDOWS = (16384, 8192, 4096, 2048, 1024, 512)
 
 _DEQUANTIZED = {"fp8": 2, "mxfp8": 2, "mxfp4": 4}
 """Off CUDA these are unpacked to bfloat16 while loading: times the bytes that are stored."""
+
+_PER_WEIGHT = {"nf4": 0.5 + 1 / 64, "int8": 1.0}
+"""Bytes; nf4 has a scale of one byte for each 64 weights."""
+
+_UNTOUCHED = re.compile(r"\.experts\.|\.(gate|router)\.weight$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,8 +71,11 @@ def layout_of(config: Any) -> Layout:
 
 
 def is_quantized(tensor: StoredTensor) -> bool:
-    """The matrices of the layers are quantized; embeddings, output matrix and norms keep the dtype."""
-    return ".layers." in tensor.name and len(tensor.shape) == 2
+    """The matrices of the layers are quantized; embeddings, output matrix, norms, and of a mixture its experts and
+    what chooses among them, keep the dtype: bitsandbytes knows single matrices alone."""
+    if ".layers." not in tensor.name or len(tensor.shape) != 2 or not tensor.name.endswith(".weight"):
+        return False
+    return not _UNTOUCHED.search(tensor.name)
 
 
 def weight_need(tensors: Iterable[StoredTensor], plan: Plan) -> int:
@@ -75,7 +84,7 @@ def weight_need(tensors: Iterable[StoredTensor], plan: Plan) -> int:
     if plan.stored:
         times = 1 if plan.device.startswith("cuda") else _DEQUANTIZED.get(plan.quant, 1)
         return times * sum(tensor.bytes for tensor in tensors)
-    per_weight = {"nf4": 0.5, "int8": 1}.get(plan.quant, plan.dtype.itemsize)
+    per_weight = _PER_WEIGHT.get(plan.quant, plan.dtype.itemsize)
     total = 0.0
     for tensor in tensors:
         total += math.prod(tensor.shape) * (per_weight if is_quantized(tensor) else plan.dtype.itemsize)

@@ -55,12 +55,20 @@ def tiny_gguf(file: Path) -> Path:
     for layer in range(config.num_hidden_layers):
         for ours, theirs in NAMES.items():
             data = weights[f"model.layers.{layer}.{ours}.weight"]
+            if theirs in ("attn_q", "attn_k"):
+                data = _interleaved(data, config.hidden_size // config.num_attention_heads)
             writer.add_tensor(f"blk.{layer}.{theirs}.weight", np.ascontiguousarray(data))
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()
     writer.close()
     return file
+
+
+def _interleaved(weight: np.ndarray, width: int) -> np.ndarray:
+    """As the files have it: the two halves that rotary turns together lie beside each other in each head."""
+    heads = weight.reshape(-1, 2, width // 2, weight.shape[1])
+    return heads.swapaxes(1, 2).reshape(weight.shape)
 
 
 def _merges(tokenizer: object) -> list[list[str]]:
