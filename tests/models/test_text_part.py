@@ -39,16 +39,16 @@ def test_the_text_part_of_gemma3_runs_without_its_tower(quant: str, tmp_path: Pa
     text = TEXT | {"vocab_size": len(tokenizer)}
     config = AutoConfig.for_model("gemma3", text_config=text, vision_config=TOWER, mm_tokens_per_image=4)
     torch.manual_seed(0)
-    whole = AutoModelForImageTextToText.from_config(config, attn_implementation="eager").to(torch.bfloat16).eval()
-    whole.save_pretrained(tmp_path)
+    AutoModelForImageTextToText.from_config(config).save_pretrained(tmp_path)
     tokenizer.save_pretrained(tmp_path)
 
-    loaded = load(find(str(tmp_path)), device="cpu", quant=quant, dtype="bfloat16")
+    loaded = load(find(str(tmp_path)), device="cpu", quant=quant, dtype="float32")
     assert loaded.facts.family == "gemma3"
     assert not any("vision" in name for name, _ in loaded.model.named_parameters())
     if quant == "nf4":  # whose tower the fused kernel of a CPU could not hold
         return
+    whole = AutoModelForImageTextToText.from_pretrained(tmp_path, attn_implementation="eager", dtype=torch.float32)
     ids = torch.tensor([[3, 141, 59, 26, 53]])
     loaded.model.set_attn_implementation("eager")
     with torch.inference_mode():
-        assert torch.equal(loaded.model(input_ids=ids).logits, whole(input_ids=ids).logits)
+        torch.testing.assert_close(loaded.model(input_ids=ids).logits, whole(input_ids=ids).logits)
