@@ -22,6 +22,10 @@ COUNT = 52
 CHUNKS = (1, 7, WINDOW + 9)
 POSITIONS = ("cache", "absolute")
 POLICIES = ("sinks", "window", "full", "sinks, window, sinks")
+LOGITS = 1e-4
+"""What may differ, of their scale. Float32 alone gives up to 5e-6; a wrong angle, entry or bound at least 0.1."""
+SHARES = 1e-5
+
 SWITCHES: Schedule = {24: [("policy", "window")], 38: [("policy", "sinks")]}
 """What the last of the policies does, before the tokens of these numbers."""
 
@@ -61,6 +65,10 @@ class Difference:
     learned: float
     """In what learned sinks take."""
     has_learned: bool
+
+    @property
+    def exact(self) -> bool:
+        return self.logits < LOGITS and self.shares < SHARES and self.learned < SHARES
 
 
 def cases(family: Family) -> Iterator[Case]:

@@ -116,7 +116,9 @@ REFUSED = (
             "alibi": True,
         },
     ),
-    Refused("ministral3", "ministral3", None, r"layer 0.*queries.*scaled", {**_LIKE_LLAMA, "head_dim": 8}),
+    Refused(
+        "ministral3", "ministral3", r"queries.*scaled", r"layer 0.*queries.*scaled", {**_LIKE_LLAMA, "head_dim": 8}
+    ),
     Refused("deepseek_v2", "deepseek_v2", _LATENTS, None, {**_LIKE_LLAMA, **_LATENT}),
     Refused("deepseek_v3", "deepseek_v3", _LATENTS, None, {**_LIKE_LLAMA, **_LATENT, "n_group": 1, "topk_group": 1}),
     Refused(
@@ -145,18 +147,18 @@ REFUSED = (
             "layer_types": ["linear_attention", "full_attention"],
         },
     ),
-    Refused("lfm2", "lfm2", None, _LAYERS, {**_LIKE_LLAMA, "layer_types": ["conv", "full_attention"]}),
+    Refused("lfm2", "lfm2", _RECURRENT, _LAYERS, {**_LIKE_LLAMA, "layer_types": ["conv", "full_attention"]}),
     Refused(
         "falcon_h1",  # attention in every layer, beside a recurrent part
         "falcon_h1",
-        None,
+        _RECURRENT,
         r"differ",
         {**_LIKE_LLAMA, "head_dim": 8, "mamba_d_ssm": 32, "mamba_n_heads": 4, "mamba_d_head": 8, "mamba_d_state": 4},
     ),
     Refused(
         "llama4_text",
         "llama4_text",
-        None,
+        r"queries.*scaled|chunk",
         r"layer|reached",
         {**_LIKE_LLAMA, "head_dim": 8, "intermediate_size_mlp": 64, "num_local_experts": 2},
     ),

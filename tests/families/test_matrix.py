@@ -18,17 +18,11 @@ from tests.families.families import FAMILIES, KIN, Family
 from tests.families.matrix import CHUNKS, POLICIES, POSITIONS, Case, cases, difference
 from tests.families.models import tiny
 
-LOGITS = 1e-4
-"""Of their scale. Float32 alone gives up to 5e-6; a wrong angle, entry, window or bound gives 0.1 and more."""
-SHARES = 1e-5
-
 
 def assert_exact(case: Case, chunks: tuple[int, ...] = CHUNKS, start_position: int = 0) -> None:
     for chunk in chunks:
         apart = difference(case, chunk, start_position)
-        assert apart.logits < LOGITS, f"{case}, chunk {chunk}: {apart}"
-        assert apart.shares < SHARES, f"{case}, chunk {chunk}: {apart}"
-        assert apart.learned < SHARES, f"{case}, chunk {chunk}: {apart}"
+        assert apart.exact, f"{case}, chunk {chunk}: {apart}"
 
 
 @pytest.mark.parametrize("case", [case for family in FAMILIES for case in cases(family)], ids=str)
