@@ -73,6 +73,7 @@ def test_a_command_that_needs_no_model_imports_neither_torch_nor_transformers_no
         "sinkchat.locations",
         "sinkchat.errors",
         "sinkchat.cache.policy",
+        "sinkchat.cache.slots",
         "sinkchat.engine.events",
         "sinkchat.engine.contract",
         "sinkchat.models.find",

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from sinkchat.cache.policy import Step
+from sinkchat.cache.slots import Step
 
 NAME = "sinkchat"
 """The `attn_implementation` under which a model calls the bounded cache."""

@@ -15,9 +15,10 @@ from torch import Tensor
 
 from sinkchat.cache.attention import NAME
 from sinkchat.cache.feeding import Feeding
-from sinkchat.cache.policy import Policy, Positions, Slots, Span, Step
+from sinkchat.cache.policy import Policy, Positions
 from sinkchat.cache.proof import Turns
 from sinkchat.cache.ring import Ring
+from sinkchat.cache.slots import Slots, Span, Step
 from sinkchat.errors import ModelRefused
 
 EAGER_TOLERANCE = {torch.float32: 1e-3, torch.float16: 0.1, torch.bfloat16: 0.1}

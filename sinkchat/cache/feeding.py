@@ -14,10 +14,11 @@ from torch import Tensor, nn
 from transformers import AttentionInterface, AttentionMaskInterface
 
 from sinkchat.cache.attention import NAME, Attended, Extras, attend_chunk, attend_one
-from sinkchat.cache.policy import Positions, Slots, Step
+from sinkchat.cache.policy import Positions
 from sinkchat.cache.proof import Attends, Turns
 from sinkchat.cache.ring import Ring
 from sinkchat.cache.rotary import Table
+from sinkchat.cache.slots import Slots, Step
 
 
 class Feeding:

@@ -9,8 +9,9 @@ from threading import Event as Flag
 import torch
 
 from sinkchat.cache.bounded import BoundedCache
-from sinkchat.cache.policy import Policy, Positions, Span
+from sinkchat.cache.policy import Policy, Positions
 from sinkchat.cache.proof import prove
+from sinkchat.cache.slots import Span
 from sinkchat.engine.events import (
     CacheChanged,
     CacheState,

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from sinkchat.cache.bounded import BoundedCache
-from sinkchat.cache.policy import Span
+from sinkchat.cache.slots import Span
 from sinkchat.engine.events import CacheState, Heads, StrongHead
 
 LOSS_ROWS = 128

@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterator
 from copy import deepcopy
 from typing import Literal
 
-from sinkchat.cache.policy import Policy, Positions, Span, Switch, check
+from sinkchat.cache.policy import Policy, Positions, check
+from sinkchat.cache.slots import Span, Switch
 from sinkchat.engine.events import CacheChanged, Event, Evicted, Readmitted, Rebuilding
 from sinkchat.engine.memory import device_memory
 from sinkchat.engine.sequence import TokenSequence
@@ -100,12 +101,13 @@ class Switcher:
         if goal[0] == "full" and not cache.slots.gapless:
             cache.slots.rewind(0)
         switch = cache.slots.configure(*goal)
+        rows = cache.slots.rows
         try:
-            cache.relayout(switch.rows, switch.moves)
+            cache.relayout(rows, switch.moves)
         except RuntimeError as error:
             cache.slots = before
             raise CacheError(
-                f"There is no memory to lay out {switch.rows:,} entries anew; choose another window, or /clear."
+                f"There is no memory to lay out {rows:,} entries anew; choose another window, or /clear."
             ) from error
         return switch
 

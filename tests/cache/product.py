@@ -13,8 +13,8 @@ from torch import Tensor, nn
 
 from sinkchat.cache.attention import NAME
 from sinkchat.cache.bounded import BoundedCache, Fed
-from sinkchat.cache.policy import Step
 from sinkchat.cache.proof import Turns, prove
+from sinkchat.cache.slots import Step
 from sinkchat.engine.events import CacheState
 from sinkchat.engine.sequence import TokenSequence
 from sinkchat.engine.switching import Switcher

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from sinkchat.cache import attention
 from sinkchat.cache.attention import Attended, Extras, attend_chunk, attend_one
-from sinkchat.cache.policy import Step
+from sinkchat.cache.slots import Step
 
 TOLERANCE = 1e-5
 """Values are of size one. Measured: 1.5e-6."""

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from sinkchat.cache.bounded import Fed
-from sinkchat.cache.policy import GROWTH, Step
+from sinkchat.cache.slots import GROWTH, Step
 from sinkchat.engine.sequence import TokenSequence
 from tests.cache import product
 from tests.cache.product import Witnessed, difference, models, run

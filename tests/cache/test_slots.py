@@ -7,7 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from sinkchat.cache.policy import GROWTH, POLICIES, Slots, Span
+from sinkchat.cache.policy import POLICIES
+from sinkchat.cache.slots import GROWTH, Slots, Span
 from sinkchat.errors import CacheError
 
 
@@ -100,10 +101,9 @@ class SlotsMachine(RuleBasedStateMachine):
         for span in switch.evicted:
             self.left += positions(span)
         moved = {target: self.written[source] for source, target in switch.moves}
-        self.written = {slot: p for slot, p in self.written.items() if slot < switch.rows} | moved
-        assert switch.rows == self.slots.rows
-        if switch.missing:
-            step = self.slots.plan_rerun(switch.missing)
+        self.written = {slot: p for slot, p in self.written.items() if slot < self.slots.rows} | moved
+        if self.slots.missing:
+            step = self.slots.plan_rerun(self.slots.missing)
             for offset, slot in step.writes:
                 self.written[slot] = step.first + offset
             self.slots.commit(step)
@@ -169,9 +169,9 @@ def test_a_rebuild_brings_the_newest_back_and_the_sum_holds(sinks: int, recents:
     feed(slots, fed)
     slots.configure("window", sinks, sinks + recents)
     feed(slots, 3)
-    switch = slots.configure("sinks", sinks, sinks + recents)
-    if switch.missing:
-        slots.commit(slots.plan_rerun(switch.missing))
+    slots.configure("sinks", sinks, sinks + recents)
+    if slots.missing:
+        slots.commit(slots.plan_rerun(slots.missing))
     evicted = slots.evicted_total
     slots.rewind(max(slots.sink_entries, slots.position - recents))
     feed(slots, fed + 3 - slots.position)
