@@ -13,7 +13,7 @@ from sinkchat.settings import TABLE, Setting, did_you_mean
 LATEST = "latest"
 """What stands for the latest session, where a session is named."""
 
-COMMANDS = ("ask", "export", "sessions", "config")
+COMMANDS = ("ask", "export", "sessions", "models", "config")
 
 _ABOUT = "Chat for as long as you like with a model whose KV cache is bounded and keeps attention sinks."
 _AFTER = """\
@@ -88,6 +88,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_ask(commands, [resume, common])
     _add_export(commands)
     commands.add_parser("sessions", help="list the saved sessions", allow_abbrev=False)
+    _add_models(commands, [common])
     config = commands.add_parser("config", help="where settings come from", parents=[common], allow_abbrev=False)
     config.add_argument(
         "action",
@@ -143,6 +144,22 @@ def _add_export(commands: argparse._SubParsersAction[_Parser]) -> None:
     export.add_argument("--force", action="store_true", help="replace FILE if it exists")
 
 
+def _add_models(commands: argparse._SubParsersAction[_Parser], parents: list[_Parser]) -> None:
+    models = commands.add_parser(
+        "models",
+        help="list, fetch or remove models",
+        description="List the models on this machine and whether they run, fetch one, or remove one of our own.",
+        usage="sinkchat models [--json] | fetch NAME | rm NAME [--yes]",
+        parents=parents,
+        allow_abbrev=False,
+    )
+    models.add_argument(
+        "words", nargs="*", metavar="fetch NAME, rm NAME", help="a Hugging Face name, or a GGUF file to convert"
+    )
+    models.add_argument("--json", action="store_true", help="print one JSON object a line")
+    models.add_argument("--yes", action="store_true", help="remove without asking")
+
+
 class _Version(argparse.Action):
     """Looks the version up only when it is asked for."""
 
@@ -158,6 +175,6 @@ class _Version(argparse.Action):
 
 def _known_flags() -> list[str]:
     general = ["--help", "--version", "--config", "--resume", "--continue"]
-    own = ["--prompt-file", "--json", "--ignore-eos", "--show-thinking", "--format", "--force"]
+    own = ["--prompt-file", "--json", "--ignore-eos", "--show-thinking", "--format", "--force", "--yes"]
     switches = [f"--no-{setting.flag[2:]}" for setting in TABLE if setting.kind == "switch"]
     return [*general, *own, *(setting.flag for setting in TABLE), *switches]

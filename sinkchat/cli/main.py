@@ -61,6 +61,10 @@ def _command(arguments: argparse.Namespace) -> int:
         from sinkchat.cli import config
 
         return config.run(arguments.action, resolved)
+    if arguments.command == "models":
+        from sinkchat.cli import models
+
+        return models.run(arguments.words, resolved.settings, as_json=arguments.json, yes=arguments.yes)
     resuming = _resumed(arguments.resume)
     if arguments.command is None and is_terminal(sys.stdin) and is_terminal(sys.stdout):
         from sinkchat.cli import chat
