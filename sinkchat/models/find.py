@@ -11,7 +11,7 @@ from sinkchat.errors import ModelError
 from sinkchat.models import hub
 from sinkchat.models.allowed import NOTHING, Allowed
 from sinkchat.models.family import check_family, read_config
-from sinkchat.models.gguf_file import gguf_parts
+from sinkchat.models.gguf_parts import gguf_parts
 from sinkchat.models.quantized import stored_quant
 from sinkchat.models.weights import weight_files
 

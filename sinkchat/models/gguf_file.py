@@ -13,12 +13,10 @@ from pathlib import Path
 from typing import Any
 
 from sinkchat import locations
-from sinkchat.errors import ModelError
 from sinkchat.models.fetch import digest_of
+from sinkchat.models.gguf_parts import PART, gguf_parts
 from sinkchat.models.kept import KeptModel, read_manifest
 from sinkchat.models.progress import ProgressSink
-
-_PART = re.compile(r"(.+)-(\d{5})-of-(\d{5})\.gguf", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,26 +25,6 @@ class Converted:
 
     folder: Path
     sha256: str
-
-
-def gguf_parts(file: Path, name: str) -> tuple[Path, ...]:
-    """The file, or all the parts that it is one of, in order. Raises `ModelError` for one that is no GGUF file."""
-    split = _PART.fullmatch(file.name)
-    parts = [file]
-    if split:
-        count = int(split[3])
-        parts = [file.with_name(f"{split[1]}-{part:05}-of-{count:05}.gguf") for part in range(1, count + 1)]
-    for part in parts:
-        try:
-            with part.open("rb") as stream:
-                magic = stream.read(4)
-        except FileNotFoundError:
-            raise ModelError(f"{name} is in {len(parts)} parts, and {part.name} is not beside it.") from None
-        except OSError as error:
-            raise ModelError(f"{part} cannot be read: {error.strerror}.") from error
-        if magic != b"GGUF":
-            raise ModelError(f"{part} is no GGUF file, whatever its name says; fetch it again.")
-    return tuple(parts)
 
 
 def converted(file: Path, name: str, progress: ProgressSink) -> Converted:
@@ -80,7 +58,7 @@ def _make(kept: KeptModel, parts: tuple[Path, ...], stamps: list[dict[str, Any]]
 
 
 def _stem(file: Path) -> str:
-    split = _PART.fullmatch(file.name)
+    split = PART.fullmatch(file.name)
     stem = split[1] if split else file.stem
     return re.sub(r"[^\w.-]|^\.", "-", stem)[:80]
 
