@@ -91,8 +91,9 @@ class Readings:
             self.cache = event.cache
         elif isinstance(event, Finished):
             self.cache = event.cache
-            self.tokens_per_second = event.tokens_per_second
-            self.seconds_to_first_token = event.seconds_to_first_token
+            if event.seconds_to_first_token is not None:  # else it ended a reading, and says nothing of a reply
+                self.tokens_per_second = event.tokens_per_second
+                self.seconds_to_first_token = event.seconds_to_first_token
 
     def mean_loss(self, kind: str) -> RunningMean:
         return RunningMean(*self.losses.mean(MEAN_OF, kind))

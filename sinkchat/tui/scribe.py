@@ -187,7 +187,8 @@ class Scribe:
             return f"broke off after {said}: {visible(message.error or 'the engine failed')}"
         if message.loops and message.reason is None:
             loop = message.loops[-1]
-            return f"the last {loop.period * loop.repeats:,} tokens repeat {loop.period:,}; Esc stops"
+            piece = "one token" if loop.period == 1 else f"the same {loop.period:,}"
+            return f"the last {loop.period * loop.repeats:,} tokens repeat {piece}; Esc stops"
         return ""
 
     # -- changes of the cache

@@ -41,7 +41,7 @@ def _state(runs: Runs, readings: Readings, opening: OpeningProgress | None) -> t
         return f"reading{of}", "$read"
     if runs.phase == "writing":
         rate = f", {figures.rate(readings.tokens_per_second)}/s" if readings.tokens_per_second else ""
-        return f"writing {figures.plural(readings.reply_tokens, 'token')}{rate}", "$wrote"
+        return f"writing {figures.plural(_reply_tokens(runs), 'token')}{rate}", "$wrote"
     if runs.phase == "changing":
         return f"running again{of}" if of else "changing the cache", "$sink"
     end = runs.last_end
@@ -50,6 +50,12 @@ def _state(runs: Runs, readings: Readings, opening: OpeningProgress | None) -> t
     if end is not None and end.reason == "error":
         return "broke off", "$error"
     return "idle", "$muted"
+
+
+def _reply_tokens(runs: Runs) -> int:
+    """Of the whole reply, the parts before an interruption included."""
+    messages = runs.session.conversation.messages if runs.session else []
+    return len(messages[-1].tokens) if messages and messages[-1].role == "assistant" else 0
 
 
 def _opening(progress: OpeningProgress | None) -> str:

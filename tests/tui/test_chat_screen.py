@@ -102,6 +102,44 @@ def test_a_model_that_cannot_be_loaded_leaves_a_sentence_and_a_box_to_quit_from(
     play(scenario, open_session=fail, wait=False)
 
 
+def test_what_waited_for_a_model_that_never_came_goes_back_into_the_box(play: Play) -> None:
+    go = threading.Event()
+
+    def fail(_progress: ProgressSink) -> ChatSession:
+        go.wait(15)
+        raise ModelError("There is no model nowhere; check its name.")
+
+    async def scenario(chat: Chat) -> None:
+        await chat.send("a long thought")
+        go.set()
+        await chat.until(lambda: chat.state == "no model")
+        assert chat.screen.prompt.text == "a long thought"
+        assert chat.waiting == ""
+
+    play(scenario, open_session=fail, wait=False)
+
+
+def test_a_click_anywhere_leaves_the_box_ready_to_be_typed_into(play: Play) -> None:
+    async def scenario(chat: Chat) -> None:
+        await chat.say("hello")
+        for place in ((5, 5), (115, 20), (30, 35)):
+            await chat.pilot.click(offset=place)
+            await chat.press("x")
+        assert chat.screen.prompt.text == "xxx"
+
+    play(scenario)
+
+
+def test_the_switch_on_the_panel_takes_the_sinks_away(play: Play) -> None:
+    async def scenario(chat: Chat) -> None:
+        await chat.say("hello")
+        await chat.pilot.click("#switch")
+        await chat.idle()
+        assert chat.session.state().policy == "window"
+
+    play(scenario)
+
+
 def test_escape_stops_and_the_reply_is_marked(play: Play) -> None:
     async def scenario(chat: Chat) -> None:
         await chat.send("go")

@@ -11,20 +11,18 @@ from textual import events
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical
-from textual.message import Message
-from textual.screen import Screen
 
 from sinkchat import locations
 from sinkchat.errors import SinkchatError, UsageError
 from sinkchat.models.progress import Progress
 from sinkchat.tui import clipboard, commands, editor, engine_thread, runs
 from sinkchat.tui.commands import Command
-from sinkchat.tui.engine_thread import EngineThread
 from sinkchat.tui.history import History, Recall
 from sinkchat.tui.orders import Orders
 from sinkchat.tui.readings import Readings
 from sinkchat.tui.runs import Runs
 from sinkchat.tui.screens.help import HelpScreen
+from sinkchat.tui.screens.listening import ListeningScreen
 from sinkchat.tui.scribe import Scribe
 from sinkchat.tui.state_words import status
 from sinkchat.tui.widgets.command_popup import CommandPopup
@@ -39,8 +37,6 @@ from sinkchat.tui.widgets.welcome import Welcome
 if TYPE_CHECKING:
     from sinkchat.tui.app import SinkchatApp
 
-FRAME = 1 / 30
-"""Seconds between two looks at what the engine said."""
 QUIET_AFTER_KEY = 0.5
 """Seconds after a key in which the panel keeps still."""
 TWICE = 1.0
@@ -51,7 +47,7 @@ PANEL_NEEDS = 70, 12
 """Columns and rows without which it is not shown at all."""
 
 
-class ChatScreen(Screen[None]):
+class ChatScreen(ListeningScreen):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("ctrl+c", "interrupt", "Copy or stop", show=False, priority=True),
         Binding("escape", "stop", "Stop", show=False, priority=True),
@@ -62,24 +58,18 @@ class ChatScreen(Screen[None]):
         Binding("ctrl+end", "newest", "Newest line", show=False, priority=True),
     ]
 
-    class EngineSpoke(Message):
-        """The engine's thread said something."""
-
     def __init__(
         self, open_session: engine_thread.OpenSession, *, send_key: str, themes: list[str], trouble: str
     ) -> None:
         """`trouble` is what is said from the start, if anything."""
-        super().__init__()
+        super().__init__(open_session)
         self._trouble = trouble
-        self.engine = EngineThread(open_session, self._wake)
         self.runs = Runs(self.engine)
         self.readings = Readings()
         self._orders = Orders(self, self.runs)
         self._history = History(locations.history_file())
         self._send_key, self._themes = send_key, themes
         self._opening: Progress | None = None
-        self._woken = False
-        self._next_look = 0.0
         self._panel_wanted: bool | None = None
         self._interrupted_at = -TWICE
 
@@ -116,38 +106,17 @@ class ChatScreen(Screen[None]):
 
     # -- what the engine says
 
-    def _wake(self) -> None:
-        if not self._woken:
-            self._woken = True
-            self.post_message(self.EngineSpoke())
-
-    def on_chat_screen_engine_spoke(self) -> None:
-        wait = self._next_look - time.monotonic()
-        if wait > 0:
-            self.set_timer(wait, self._look)
-        else:
-            self._look()
-
-    def _look(self) -> None:
-        """Take everything that was said since the last look, and show it."""
-        began = time.monotonic()
-        self._woken = False
-        said = self.engine.said
-        for _ in range(len(said)):
-            self._take(said.popleft())
+    def show_all(self) -> None:
         self._write_down()
         if self.runs.busy:
             self.panel.offer(self.readings, self._quiet_until)
         else:  # the last word on a run is not a moment behind the status line
             self.panel.show(self.readings)
-        now = time.monotonic()
-        # A look that took long is followed by a longer pause: keys come first.
-        self._next_look = now + max(FRAME, 3 * (now - began))
 
     def _quiet_until(self) -> float:
         return self.prompt.typed_at + QUIET_AFTER_KEY if self.runs.busy else 0.0
 
-    def _take(self, said: engine_thread.Said) -> None:
+    def take(self, said: engine_thread.Said) -> None:
         if isinstance(said, engine_thread.Opening):
             self._opening = said.progress
             self.query_one(Welcome).opening(said.progress)
@@ -156,6 +125,8 @@ class ChatScreen(Screen[None]):
             self.query_one(Welcome).ready(said.session.facts, said.session.state())
         elif isinstance(said, engine_thread.OpenFailed):
             self.query_one(Welcome).failed(said.error)
+            if not self.prompt.text:
+                self.prompt.set_text("\n\n".join(work.text for work in self.runs.waiting))
         elif isinstance(said, engine_thread.Measured):
             self.readings.memory = said.memory
         elif isinstance(said, engine_thread.Began) and said.job.kind in runs.WRITES:
@@ -229,6 +200,14 @@ class ChatScreen(Screen[None]):
         self.transcript.follow()
         self._write_down()
 
+    def on_mouse_up(self) -> None:
+        # Whatever was clicked, what is typed next goes into the box.
+        if self.focused is None:
+            self.prompt.focus()
+
+    def on_prompt_typed(self) -> None:
+        self.query_one(Hint).clear()
+
     def on_prompt_scrolled(self, event: Prompt.Scrolled) -> None:
         self.transcript.page(event.pages)
 
@@ -289,6 +268,7 @@ class ChatScreen(Screen[None]):
             self.hint("Press Ctrl+C again to leave.")
 
     def action_toggle_sinks(self) -> None:
+        self.query_one(Hint).clear()
         try:
             self._orders.toggle_sinks()
         except SinkchatError as error:

@@ -7,7 +7,7 @@ from textual.widgets import Static
 
 from sinkchat.engine.events import CacheState
 
-SINK, RECENT, FREE = "█", "━", "─"
+SINK, RECENT, FREE = "═", "━", "─"
 
 
 def cells(parts: tuple[int, ...], total: int, width: int) -> tuple[int, ...]:

@@ -46,6 +46,9 @@ class Prompt(TextArea):
     class TookBack(Message):
         """Up in an empty box: the latest message that is waiting, or the history."""
 
+    class Typed(Message):
+        """There is something new in the box."""
+
     class Left(Message):
         """Ctrl+D in an empty box."""
 
@@ -142,6 +145,8 @@ class Prompt(TextArea):
         event.stop()
         if self.text != self._recalled:
             self._recall.leave()
+        if self.text:
+            self.post_message(self.Typed())
         self.suggest()
 
     def suggest(self) -> None:
