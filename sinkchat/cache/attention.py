@@ -34,7 +34,7 @@ class Attended:
     """`[T, H_q]` float32: the part of each query's attention that the watched entries take; None: the layer keeps
     a window of its own, and has no sinks."""
     learned: Tensor | None = None
-    """`[T, H_q]` float32: the part that a learned sink takes, which is no entry; None: the model has none."""
+    """`[T, H_q]` float32: the part that a learned sink takes, which is no entry; None: the layer has none."""
     weights: Tensor | None = None
     """`[n]` float32, one query only: attention of each visible slot, mean over the heads."""
 

@@ -35,7 +35,8 @@ class Fed:
     """`[T, L, H_q]` float32: attention that the watched entries took, per layer and head; NaN in layers that keep a
     window of their own, and have no sinks."""
     learned: Tensor | None
-    """`[T, L, H_q]` float32: attention that learned sinks took, which are no entries; None: the model has none."""
+    """`[T, L, H_q]` float32: attention that learned sinks took, which are no entries; NaN in layers without them;
+    None: the model has none."""
     weights: Tensor | None
     """`[n]` float32, one token only: attention of each slot that is not watched, mean over all layers and heads."""
 

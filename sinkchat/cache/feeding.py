@@ -6,7 +6,7 @@ transformers hands through the model, attends over [sinks | recents | what is fe
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -29,18 +29,15 @@ class Feeding:
 
     def __init__(self, slots: Slots, rings: dict[int, Ring], turns: Turns, positions: Positions, step: Step) -> None:
         """`rings` by layer; those that are missing are added."""
+        self.slots = slots
         self.rings = rings
         self.turns = turns
-        self.rows = slots.rows
-        self.window = slots.window
         self.step = step
         self.attended: dict[int, Attended] = {}
         self.sight = slots.sight(step) if step.count == 1 and not step.rerun else None
-        self._position_at = tuple(slots.position_at) if self.sight else ()
-        self._order = () if self.sight else slots.order()
         self._watch = None if slots.policy == "sinks" else slots.sinks
         self._deltas = self._sink_turns() if positions == "cache" and step.sinks else None
-        self._places: dict[torch.device, Places] = {}
+        self._indices: dict[torch.device, Indices] = {}
 
     def _sink_turns(self) -> Tensor | None:
         """`[T]`: how far each query turns back for the sinks, its position minus its index among the entries."""
@@ -66,25 +63,27 @@ class Feeding:
         layer: int = module.layer_idx  # type: ignore[assignment]
         ring = self.rings.get(layer)
         if ring is None:
-            ring = self.rings[layer] = Ring.like(self.rows, key, value)
-        places = self._places.get(query.device)
-        if places is None:
-            places = self._places[query.device] = Places(self, query.device)
+            ring = self.rings[layer] = Ring.like(self.slots.rows, key, value)
+        indices = self._indices.get(query.device)
+        if indices is None:
+            indices = self._indices[query.device] = Indices(self, query.device)
         # a layer's own window binds where it is no longer than ours; then the layer sees its newest entries at their
         # true distances, and no sinks
         own = sliding_window if sliding_window is not None and sliding_window <= self._reach else None
         turn = self.turns[layer] if own is None else None
-        turned = None if turn is None or self._deltas is None else turn(query, *places.turn(turn.table, self._deltas))
+        turned = None
+        if turn is not None and self._deltas is not None:
+            turned = turn(query, *indices.turn(turn.table, self._deltas))
         extras = Extras(scaling, softcap, s_aux)
         if self.sight:
-            ring.write(places.slots, key, value)
+            ring.write(indices.slots, key, value)
             attended = attend_one(
                 query,
                 turned,
                 ring.keys[:, : self.sight.high],
                 ring.values[:, : self.sight.high],
-                watched=places.watched if own is None else None,
-                hidden=places.hidden(own),
+                watched=indices.watched if own is None else None,
+                hidden=indices.hidden(own),
                 extras=extras,
             )
         else:
@@ -93,32 +92,37 @@ class Feeding:
                 turned,
                 key,
                 value,
-                lambda a, b: ring.read(places.order[a:b]),
+                lambda a, b: ring.read(indices.order[a:b]),
                 step=self.step,
                 watch=self._watch,
                 own=own,
                 extras=extras,
             )
-            ring.write(places.slots, key.index_select(1, places.offsets), value.index_select(1, places.offsets))
+            ring.write(indices.slots, key.index_select(1, indices.offsets), value.index_select(1, indices.offsets))
         self.attended[layer] = attended
         return attended.output
 
     @property
     def _reach(self) -> int:
         """Tokens that the newest query of the step could see."""
-        return max(self.window, self.step.seen(self.step.count - 1))
+        return max(self.slots.window, self.step.seen(self.step.count - 1))
 
     def shares(self) -> Tensor:
-        """`[T, L, H_q]` float32 on the last layer's device, NaN where a layer has none."""
-        some = next(iter(self.attended.values())).output  # [H_q, T, D]
-        nothing = torch.full((some.shape[1], some.shape[0]), float("nan"), device=some.device)
-        layers = [self.attended[layer].share for layer in sorted(self.attended)]
-        return _stacked([nothing if share is None else share for share in layers])
+        """`[T, L, H_q]` float32 on the last layer's device; NaN in layers that keep a window of their own."""
+        return self._by_layer(lambda attended: attended.share)
 
     def learned(self) -> Tensor | None:
-        """`[T, L, H_q]` float32; None when no layer has learned sinks."""
-        layers = [self.attended[layer].learned for layer in sorted(self.attended)]
-        return _stacked([share for share in layers if share is not None]) if None not in layers else None
+        """`[T, L, H_q]` float32, NaN in layers without learned sinks; None when no layer has them."""
+        if all(attended.learned is None for attended in self.attended.values()):
+            return None
+        return self._by_layer(lambda attended: attended.learned)
+
+    def _by_layer(self, part: Callable[[Attended], Tensor | None]) -> Tensor:
+        """`[T, L, H_q]` of what `part` gives, `[T, H_q]`; NaN where it gives None."""
+        some = next(iter(self.attended.values())).output  # [H_q, T, D]
+        nothing = torch.full((some.shape[1], some.shape[0]), float("nan"), device=some.device)
+        parts = [part(self.attended[layer]) for layer in sorted(self.attended)]
+        return _stacked([nothing if one is None else one for one in parts])
 
     def weights(self) -> Tensor | None:
         """`[n]` float32, mean over layers and heads, 0 at the watched slots; None for a chunk."""
@@ -126,11 +130,11 @@ class Feeding:
         if not layers:
             return None
         mean = _stacked(layers, dim=0).mean(0)
-        return mean.index_fill_(0, self._places[mean.device].watched, 0.0)
+        return mean.index_fill_(0, self._indices[mean.device].watched, 0.0)
 
 
-class Places:
-    """A step's slots and turns, as tensors on one device."""
+class Indices:
+    """A step's slots, masks and turns, as tensors on one device."""
 
     def __init__(self, feeding: Feeding, device: torch.device) -> None:
         self._feeding = feeding
@@ -140,7 +144,7 @@ class Places:
         step, sight = feeding.step, feeding.sight
         self.offsets = self._index([offset for offset, _ in step.writes])
         self.slots = self._index([slot for _, slot in step.writes])
-        self.order = self._index(feeding._order)
+        self.order = self._index(() if sight else feeding.slots.order())
         self.watched = self._index(sight.watched if sight else ())
 
     def turn(self, table: Table, deltas: Tensor) -> tuple[Tensor, Tensor]:
@@ -162,7 +166,7 @@ class Places:
         hidden = set(sight.empty)
         if own is not None:
             oldest = step.first + 1 - own
-            held = self._feeding._position_at[: sight.high]
+            held = self._feeding.slots.position_at[: sight.high]
             hidden.update(
                 slot for slot, at in enumerate(held) if slot != sight.slot and at is not None and at < oldest
             )
