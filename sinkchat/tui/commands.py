@@ -63,6 +63,7 @@ COMMANDS: tuple[Command, ...] = (
     ),
     Command("theme", "<NAME>", "The colours of the screen", "theme"),
     Command("panel", "", "Show or hide the panel", "panel", key="F3"),
+    Command("thinking", "", "Show or fold what the model thinks before it answers", "thinking", key="F4"),
     Command("help", "", "Commands, keys and words", "help", key="F1"),
     Command("quit", "", "End sinkchat; the session stays on disk", "quit", aliases=("exit", "bye"), key="Ctrl+Q"),
 )

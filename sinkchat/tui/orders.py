@@ -27,6 +27,8 @@ class Stage(Protocol):
 
     def toggle_panel(self) -> None: ...
 
+    def toggle_thinking(self) -> None: ...
+
     def choose_theme(self, name: str) -> None: ...
 
     def leave(self) -> None: ...
@@ -155,6 +157,9 @@ class Orders:
     def panel(self, _argument: str) -> None:
         self._stage.toggle_panel()
 
+    def thinking(self, _argument: str) -> None:
+        self._stage.toggle_thinking()
+
     def help(self, _argument: str) -> None:
         self._stage.show_help()
 
@@ -172,7 +177,7 @@ def last_reply(session: ChatSession) -> str:
     """The text of the newest reply as it was said, or nothing."""
     for message in reversed(session.conversation.messages):
         if message.role == "assistant" and message.tokens and not message.taken_back:
-            return "".join([token.text for token in list(message.tokens)]).strip()
+            return "".join([token.text for token in list(message.tokens) if token.part == "answer"]).strip()
     return ""
 
 

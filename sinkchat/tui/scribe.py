@@ -6,12 +6,12 @@ down in the same way.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from sinkchat.chat.conversation import Conversation
 from sinkchat.chat.happening import PolicyChange
-from sinkchat.chat.message import Message
+from sinkchat.chat.message import Message, TokenRecord
 from sinkchat.chat.printable import visible
 from sinkchat.engine.events import CacheState
 from sinkchat.tui import figures
@@ -78,7 +78,7 @@ class Scribe:
         """The text of the newest reply, as it was said."""
         for message in reversed(conversation.messages):
             if message.role == "assistant" and message.tokens:
-                return "".join([token.text for token in list(message.tokens)])
+                return "".join([token.text for token in list(message.tokens) if token.part == "answer"])
         return None
 
     # -- one message at a time
@@ -112,31 +112,41 @@ class Scribe:
         if written is None:
             if not until and message.role == "assistant":
                 return
-            written = self._begin(message)
-        fresh = message.tokens[written.tokens : until]
-        if fresh and written.split:
-            self._take(message, written, written.printer.flush())
-            written.passage.finish()
-            self._transcript.changed(written.passage)
-            written.passage, written.split = written.passage.continued(), False
-            self._transcript.add(written.passage)
+            voice = _voice(message, message.tokens[:until])
+            if voice is None:
+                return
+            written = self._begin(message, voice)
         changed = False
-        if fresh:
-            written.tokens = until
-            changed = self._take(message, written, written.printer.push([token.text for token in fresh]))
+        for voice, run in _runs(message, message.tokens[written.tokens : until], written.passage.voice):
+            if written.split or voice != written.passage.voice:
+                self._turn_over(message, written, voice)
+            written.tokens += len(run)
+            changed |= self._take(message, written, written.printer.push([token.text for token in run]))
         if until == len(message.tokens) and self._settle(message, written):
             changed = True
         if changed:
             self._transcript.changed(written.passage)
 
-    def _begin(self, message: Message) -> _Written:
-        voice = _VOICES[message.role]
+    def _turn_over(self, message: Message, written: _Written, voice: Voice) -> None:
+        """Go on in another passage."""
+        self._take(message, written, written.printer.flush())
+        written.passage.finish()
+        self._transcript.changed(written.passage)
+        written.passage, written.split = written.passage.continued(voice), False
+        self._add(written.passage)
+
+    def _add(self, passage: Passage) -> None:
+        if passage.voice == "thinking":
+            passage.fold(self._transcript.folds_thinking)
+        self._transcript.add(passage)
+
+    def _begin(self, message: Message, voice: Voice) -> _Written:
         words = visible(message.words) if message.words is not None and voice == "person" else ""
         # A system prompt is shown as the model reads it, its frame included: the sinks are in it.
         label = visible(message.name or "") if voice == "file" else ""
         written = _Written(Passage(voice, words, label=label, sequence=message.sequence))
         self._written[message.number] = written
-        self._transcript.add(written.passage)
+        self._add(written.passage)
         return written
 
     def _take(self, message: Message, written: _Written, printed: Printed) -> bool:
@@ -202,5 +212,32 @@ class Scribe:
 
     def _split(self) -> None:
         for number in self._open:
-            if number in self._written and self._written[number].passage.voice in ("reply", "file"):
+            if number in self._written and self._written[number].passage.voice in ("thinking", "reply", "file"):
                 self._written[number].split = True
+
+
+def _voice(message: Message, tokens: Sequence[TokenRecord]) -> Voice | None:
+    """Whose voice a message begins in; None for a reply of which nothing can be read yet."""
+    if message.role != "assistant":
+        return _VOICES[message.role]
+    first = next((token for token in tokens if token.text), None)
+    if first is None:
+        return None if message.ended is None else "reply"
+    return "thinking" if first.part == "thinking" else "reply"
+
+
+def _runs(message: Message, tokens: Sequence[TokenRecord], now: Voice) -> Iterator[tuple[Voice, list[TokenRecord]]]:
+    """Tokens by the voice that they belong to; `now` is that of those before. One without a text, such as a mark
+    around thinking, changes nothing."""
+    run: list[TokenRecord] = []
+    for token in tokens:
+        voice = now
+        if message.role == "assistant" and token.text:
+            voice = "thinking" if token.part == "thinking" else "reply"
+        if voice != now and run:
+            yield now, run
+            run = []
+        now = voice
+        run.append(token)
+    if run:
+        yield now, run

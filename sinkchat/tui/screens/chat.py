@@ -54,6 +54,7 @@ class ChatScreen(ListeningScreen):
         Binding("f1", "help", "Help", show=False),
         Binding("f2,ctrl+s", "toggle_sinks", "Sinks on or off", show=False, priority=True),
         Binding("f3", "toggle_panel", "Panel", show=False),
+        Binding("f4", "toggle_thinking", "Thinking", show=False),
         Binding("ctrl+g", "edit", "Write in the editor", show=False, priority=True),
         Binding("ctrl+end", "newest", "Newest line", show=False, priority=True),
     ]
@@ -283,6 +284,9 @@ class ChatScreen(ListeningScreen):
     def action_toggle_panel(self) -> None:
         self.toggle_panel()
 
+    def action_toggle_thinking(self) -> None:
+        self.toggle_thinking()
+
     def action_edit(self) -> None:
         try:
             with self.app.suspend():
@@ -308,6 +312,11 @@ class ChatScreen(ListeningScreen):
             return
         self._panel_wanted = not self.panel.display
         self._place_panel(width, height)
+
+    def toggle_thinking(self) -> None:
+        self.transcript.fold_thinking(not self.transcript.folds_thinking)
+        shown = "folded" if self.transcript.folds_thinking else "shown"
+        self.hint(f"What the model thinks before it answers is {shown}.")
 
     def choose_theme(self, name: str) -> None:
         self.chat_app.choose_theme(name)

@@ -20,6 +20,7 @@ KEYS: tuple[tuple[str, str], ...] = (
     ("Ctrl+C", "copy what is selected, or stop; twice within a second, leave"),
     ("F2, Ctrl+S", "take the sinks away, or bring them back"),
     ("F3", "show or hide the panel"),
+    ("F4", "show or fold all thinking; a click on its line does so for one"),
     ("Page Up, Page Down", "scroll; Ctrl+End goes to the newest line"),
     ("Up, Down", "at the edges of the box: what was sent before, or what waits"),
     ("Ctrl+G", "write in $EDITOR"),

@@ -10,10 +10,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from sinkchat.tui import figures
 from sinkchat.tui.text.flow import Flow, MarkdownFlow, PlainFlow
 from sinkchat.tui.text.row import Cell, Line, Row, lay_out
 
-Voice = Literal["system", "person", "file", "reply", "notice", "warning"]
+Voice = Literal["system", "person", "file", "thinking", "reply", "notice", "warning"]
 
 STANZA = 40
 """Rows that are laid out together."""
@@ -65,12 +66,15 @@ class Passage:
         self.footer = ""
         self.withdrawn = False
         """The text was taken back: the model never sees it again, and it is no part of the sequence."""
+        self.folded = False
+        """Thinking of which only the label is shown."""
         self.unread_from: int | None = None
         """Source offset from which on the model has not read the text (yet, or ever)."""
         self.stanzas: list[Stanza] = []
         self._ends: list[int] = []  # source offset at which each token's text ends
         self._flow: Flow = MarkdownFlow() if voice == "reply" else PlainFlow()
         self._placed = 0  # final rows that are in full stanzas
+        self._growing = True
         self.parts = [self]
         """All passages of this message, in order: what changes the cache cuts a message that is being written."""
         if text:
@@ -92,7 +96,8 @@ class Passage:
 
     def mark(self, position: int, lengths: Sequence[int]) -> None:
         """The next tokens of the text, the first of them at `position`: how many of its characters each brought.
-        Their positions follow each other without a gap."""
+        Their positions follow each other without a gap. Their text is added next."""
+        self._growing = True
         if self.first is None and lengths:
             self.first = position
         end = self._ends[-1] if self._ends else 0
@@ -100,9 +105,9 @@ class Passage:
             end += length
             self._ends.append(end)
 
-    def continued(self) -> Passage:
-        """The next part of the same message."""
-        part = Passage(self.voice, sequence=self.sequence)
+    def continued(self, voice: Voice | None = None) -> Passage:
+        """The next part of the same message, in another voice if one is given."""
+        part = Passage(voice or self.voice, sequence=self.sequence)
         part.parts = self.parts
         self.parts.append(part)
         return part
@@ -110,7 +115,17 @@ class Passage:
     def finish(self) -> None:
         """Nothing is added for now: what was left open, such as a code fence, is shown as it stands."""
         self._flow.finish()
-        self._arrange()
+        if self.voice == "thinking" and self._growing:
+            self._growing = False
+            self._arrange_anew()  # its label says how long it was
+        else:
+            self._arrange()
+
+    def fold(self, folded: bool) -> None:
+        """Show the label of thinking alone, or all of it."""
+        if folded != self.folded:
+            self.folded = folded
+            self._arrange_anew()
 
     def note(self, footer: str) -> bool:
         """A quiet line below the text. True if it is another one than before."""
@@ -160,8 +175,15 @@ class Passage:
         index = bisect_left(self._ends, offset + 1)
         return self.first + index if self.first is not None and index < self.tokens else None
 
+    def _arrange_anew(self) -> None:
+        self.stanzas, self._placed = [], 0
+        self._arrange()
+
     def _arrange(self) -> None:
         """Puts the rows into stanzas; the full ones stay as they are."""
+        if self.folded:
+            self.stanzas = [Stanza(self, [*self._head(), *self._tail()])]
+            return
         final = self._flow.final
         open_ = self.stanzas.pop() if self.stanzas else None
         while len(final) - self._placed > STANZA:
@@ -177,8 +199,16 @@ class Passage:
         if self._placed:
             return
         yield _ABOVE
-        if self.label:
-            yield Row(Cell(self.label, (), ((0, len(self.label), "label"),)), 0, "label")
+        label = self._thinking_label() if self.voice == "thinking" else self.label
+        if label:
+            yield Row(Cell(label, (), ((0, len(label), "label"),)), 0, "label")
+
+    def _thinking_label(self) -> str:
+        said = figures.plural(self.tokens, "token")
+        if not self.folded:
+            # While it grows its first rows are final, and what stands in them cannot count.
+            return "▾ thinking" if self._growing else f"▾ thought for {said}"
+        return f"▸ thinking, {said} so far" if self._growing else f"▸ thought for {said}"
 
     def _tail(self) -> Iterator[Row]:
         if self.footer:

@@ -57,6 +57,14 @@ class Stack:
             self._starts[number + 1] = self._starts[number] + len(self.passages[number].stanzas)
         self._count_from(start + same)
 
+    def renew(self) -> None:
+        """Any passage may have other rows: lay the newest out again."""
+        self._stanzas, self._starts = [], []
+        for passage in self.passages:
+            self._starts.append(len(self._stanzas))
+            self._stanzas += passage.stanzas
+        self.resize(self.width)
+
     def resize(self, width: int) -> None:
         """Lay the newest lines out anew."""
         self.width = width

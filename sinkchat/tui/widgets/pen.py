@@ -22,6 +22,7 @@ MARKS: dict[Voice, str] = {
     "person": "▌ ",
     "file": "┊ ",
     "system": "  ",
+    "thinking": "  ",
     "reply": "  ",
     "notice": "· ",
     "warning": "! ",

@@ -27,7 +27,7 @@ from sinkchat.tui.widgets.pen import GUTTER, Pen, Shade
 MEASURE = 104
 """The widest a line of text gets, in cells: longer ones are hard to read."""
 
-_VOICES = ("person", "reply", "system", "file", "notice", "warning")
+_VOICES = ("person", "thinking", "reply", "system", "file", "notice", "warning")
 _STYLES = {
     *_VOICES,
     *(f"{voice}-mark" for voice in _VOICES),
@@ -59,6 +59,8 @@ class Transcript(ScrollView, can_focus=False):
         super().__init__(id=id)
         self.sight = Sight(0, 0, 0)
         self.following = True
+        self.folds_thinking = True
+        """Whether thinking that begins is folded."""
         self._stack = Stack()
         self._rule: _Rule | None = None
         self._shades: dict[int, Shade] = {}
@@ -108,6 +110,29 @@ class Transcript(ScrollView, can_focus=False):
     @property
     def _height(self) -> int:
         return self._stack.height + (self._rule.height if self._rule else 0)
+
+    # -- thinking
+
+    def fold_thinking(self, folded: bool) -> None:
+        """Fold or unfold all thinking, and what comes of it."""
+        self.folds_thinking = folded
+        for passage in self.passages:
+            if passage.voice == "thinking":
+                passage.fold(folded)
+        self.screen.clear_selection()
+        self._stack.renew()
+        self.follow()
+
+    def on_click(self, event: events.Click) -> None:
+        """The label of thinking opens and closes it."""
+        y = event.y + self.scroll_offset.y
+        if self._rule and y >= self._rule.y:
+            y = max(self._rule.y, y - self._rule.height)
+        found = self._stack.line(y)
+        if found is not None and found[0].kind == "label" and found[1].voice == "thinking":
+            self.screen.clear_selection()
+            found[1].fold(not found[1].folded)
+            self.changed(found[1])
 
     # -- scrolling
 
