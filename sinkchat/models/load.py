@@ -159,8 +159,7 @@ def _tensors(file: Path, name: str) -> tuple[StoredTensor, ...]:
 
 def _quant_in_force(model: Any, chosen: str) -> str:
     """`none` where the library unpacked a quantized checkpoint because this device cannot run it as it is."""
-    method = getattr(getattr(model, "hf_quantizer", None), "quantization_config", None)
-    return "none" if getattr(method, "dequantize", False) else chosen
+    return chosen if getattr(model, "is_quantized", False) else "none"
 
 
 def _described(folder: Path, name: str, allowed: Allowed) -> tuple[Any, Any]:

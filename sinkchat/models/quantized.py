@@ -6,7 +6,7 @@ import importlib.util
 from collections.abc import Mapping
 from typing import Any
 
-from sinkchat.errors import ModelError, UsageError
+from sinkchat.errors import ModelError, ModelRefused, UsageError
 
 BITSANDBYTES = ("nf4", "fp4", "int8")
 """What bitsandbytes loads; of these, nf4 and int8 are also made while loading."""
@@ -27,7 +27,10 @@ _NEEDED = {
     "torchao": ("torchao",),
     "vptq": ("vptq",),
 }
-"""Modules that transformers wants for a method; methods that are not here need nothing more."""
+"""Modules that transformers wants for a method."""
+
+_BARE = ("bitnet", "fouroversix", "fp8", "fp_quant", "gemma", "metal", "mxfp4", "mxfp8", "nvfp4", "sinq")
+"""Methods that need nothing more, or whose libraries say themselves what they lack."""
 
 _PACKAGES = {
     "compressed_tensors": "compressed-tensors",
@@ -45,7 +48,7 @@ _PACKAGES = {
 def stored_quant(config: Mapping[str, Any], name: str) -> str | None:
     """What the checkpoint's weights are quantized in: `nf4`, `fp4`, `int8`, `gptq`, `awq`, `fp8`, ...; None: in none.
 
-    Raises `ModelError` when a package is missing that it takes to load them.
+    Raises `ModelError` when a package is missing that it takes to load them, `ModelRefused` for an unknown method.
     """
     text = config.get("text_config")
     parts = (config, text) if isinstance(text, Mapping) else (config,)
@@ -61,6 +64,11 @@ def stored_quant(config: Mapping[str, Any], name: str) -> str | None:
             "take the unquantized model, and --quant nf4 or int8."
         )
     method = {"compressed_tensors": "compressed-tensors"}.get(method, method)
+    if method not in (*_NEEDED, *_BARE):
+        raise ModelRefused(
+            f"{name} is refused: its weights are stored in {method}, which this transformers does not load; "
+            "take the unquantized model, and --quant nf4 or int8."
+        )
     if missing := [module for module in _NEEDED.get(method, ()) if not _there(module)]:
         packages = " ".join(_PACKAGES.get(module, module) for module in missing)
         raise ModelError(

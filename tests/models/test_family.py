@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from sinkchat.errors import ModelRefused, UsageError
+from sinkchat.models import quantized
 from sinkchat.models.allowed import Allowed
 from sinkchat.models.family import causal_families, check_family
 from sinkchat.models.quantized import chosen_quant, stored_quant
@@ -109,6 +110,19 @@ def test_the_families_are_known_without_importing_transformers() -> None:
 def test_what_a_checkpoint_is_stored_in_is_told_by_its_config(stored: Any, named: str | None) -> None:
     assert stored_quant({"quantization_config": stored}, "m") == named
     assert stored_quant({"text_config": {"quantization_config": stored}}, "m") == named
+
+
+def test_a_quantization_that_nobody_loads_is_refused() -> None:
+    """The library would take the packed weights for plain ones."""
+    with pytest.raises(ModelRefused, match="its weights are stored in theirs, which this transformers does not load"):
+        stored_quant({"quantization_config": {"quant_method": "theirs"}}, "m")
+
+
+def test_the_methods_are_transformers_own() -> None:
+    from transformers.quantizers.auto import AUTO_QUANTIZATION_CONFIG_MAPPING
+
+    ours = {method.partition("_4bit")[0].partition("_8bit")[0] for method in AUTO_QUANTIZATION_CONFIG_MAPPING}
+    assert {*quantized._NEEDED, *quantized._BARE} == ours - {"bitsandbytes", "gguf"}
 
 
 def test_a_quantization_that_contradicts_the_stored_one_is_an_error() -> None:

@@ -151,6 +151,23 @@ def test_a_checkpoint_that_is_quantized_already_is_taken_as_it_is(tiny_folder: P
         opened(stored, quant="none")
 
 
+def test_eight_bit_floats_are_unpacked_on_a_cpu_and_the_facts_say_so(tmp_path: Path) -> None:
+    plain = opened(save_llama(tmp_path / "plain", hidden_size=128), dtype="bfloat16")
+    folder = Path(shutil.copytree(tmp_path / "plain", tmp_path / "fp8"))
+    stored = {}
+    for name, tensor in load_file(folder / "model.safetensors").items():
+        stored[name] = tensor
+        if "_proj.weight" in name:
+            stored[name] = (tensor.float() * 2).to(torch.float8_e4m3fn)
+            stored[f"{name}_scale_inv"] = torch.full([-(-size // 128) for size in tensor.shape], 0.5)
+    save_file(stored, folder / "model.safetensors", metadata={"format": "pt"})
+    changed(folder, "config.json", quantization_config={"quant_method": "fp8", "weight_block_size": [128, 128]})
+    unpacked = opened(folder, quant="auto", dtype="bfloat16")
+    assert (unpacked.facts.quant, unpacked.facts.weight_bytes) == ("none", plain.facts.weight_bytes)
+    ours, theirs = (model.model.model.layers[0].mlp.up_proj.weight.float() for model in (unpacked, plain))
+    assert torch.cosine_similarity(ours.flatten(), theirs.flatten(), dim=0) > 0.99
+
+
 def test_stop_tokens_are_the_makers_the_tokenizers_and_the_templates(folder: Path) -> None:
     changed(folder, "generation_config.json", eos_token_id=[7, 9])
     changed(folder, "tokenizer_config.json", eos_token="<|endoftext|>")
