@@ -11,14 +11,12 @@ import torch
 from sinkchat.cache.bounded import BoundedCache
 from sinkchat.cache.policy import Policy, Positions
 from sinkchat.cache.proof import prove
-from sinkchat.cache.slots import Span
 from sinkchat.engine.events import (
     CacheChanged,
     CacheState,
     ChunkRead,
     DeviceMemory,
     Event,
-    Evicted,
     Finished,
     Heads,
     Looping,
@@ -61,7 +59,8 @@ class SinkEngine:
     ) -> None:
         """window: None is 4,096, or the trained length if that is less. chunk: tokens per prefill step.
 
-        Runs one token, so that the buffers are there and every layer is known to use them.
+        Runs a few tokens: they prove how each layer turns its queries, allocate the buffers, and are compared with
+        the model's own attention.
         Raises CacheError when policy, sinks and window make no cache of this model; ModelRefused when its attention
         cannot be made exact; torch.OutOfMemoryError when the buffers do not fit.
         """
@@ -79,7 +78,7 @@ class SinkEngine:
         )
         cache.warm_up()
         longest = 512 if torch.device(self.facts.device).type == "cuda" else 256
-        self._chunk = chunk or max(1, min(longest, CHUNK_LOGITS // loaded.model.config.vocab_size))
+        self._chunk = chunk or max(1, min(longest, CHUNK_LOGITS // loaded.model.config.get_text_config().vocab_size))
         self._stops = tuple(sorted(loaded.stop_ids))
         self._tokenizer = loaded.tokenizer
         self._stream = TextStream(loaded.tokenizer)
@@ -124,14 +123,15 @@ class SinkEngine:
             return
         first, total = sequence.fed, len(ids)
         sequence.tokens.extend(ids)
-        self._stream = TextStream(self._tokenizer)
+        if ids:  # else a reply may go on in the middle of a character
+            self._stream = TextStream(self._tokenizer)
         try:
             with self._cancellable():
                 while sequence.pending and not self._cancelled.is_set():
                     read = sequence.feed(self._chunk)
                     meter.add(read)
                     if read.evicted:
-                        yield self._evicted(read.evicted)
+                        yield self._switcher.evicted(read.evicted, "token")
                     texts = tuple(self._stream.push(token) for token in read.ids)
                     done = sequence.fed - first
                     yield ChunkRead(done, total, read.ids, texts, read.losses, read.mean_shares(), self.state())
@@ -171,7 +171,7 @@ class SinkEngine:
                     read = sequence.feed(1)
                     meter.add(read)
                     if read.evicted:
-                        yield self._evicted(read.evicted)
+                        yield self._switcher.evicted(read.evicted, "token")
                     if not looped and (loop := loops.push(token.id)):
                         looped = True
                         yield Looping(*loop)
@@ -201,6 +201,9 @@ class SinkEngine:
                 f"{state.position - state.kv_entries:,} tokens are gone; /clear, or say it again."
             )
         self._sequence.truncate(position)
+        self._stream = TextStream(self._tokenizer)
+        for token in self._sequence.tokens:  # up to where the text is now, which may be in the middle of a character
+            self._stream.push(token)
 
     def clear(self) -> Iterator[Event]:
         before = self.state()
@@ -242,6 +245,7 @@ class SinkEngine:
             text=text,
             loss=sequence.loss_of(drawn),
             sink_share=sequence.share(),
+            learned_share=sequence.learned_share,
             strong_head=sequence.strong_head(),
             strong_entry=StrongEntry(strong[0], self._text(strong[0], strong[0]), strong[1]) if strong else None,
             cache=self.state(),
@@ -251,9 +255,6 @@ class SinkEngine:
     def _text(self, first: int, last: int) -> str:
         """The text of positions `first`..`last`."""
         return TextStream(self._tokenizer).decode(self._sequence.tokens[first : last + 1])
-
-    def _evicted(self, span: Span) -> Evicted:
-        return Evicted(span.first, span.last, span.count, self._text(span.first, span.last), "token")
 
     def _told(self, events: Iterator[Event]) -> Iterator[Event]:
         """A change; what it leaves to be done when it fails is done before the next token."""

@@ -33,9 +33,9 @@ class CacheState:
     position: int
     """Tokens of the sequence that were fed so far; the next token's position."""
     kv_entries: int
-    """Entries that the next query can see besides itself, in the fullest layer."""
+    """Entries held, in the fullest layer."""
     sink_entries: int
-    """How many of them are kept for good."""
+    """How many of them are sinks."""
     kv_bytes: int
     """Bytes allocated for keys and values, all layers."""
     evicted_total: int
@@ -46,7 +46,7 @@ class CacheState:
 
 @dataclass(frozen=True, slots=True)
 class DeviceMemory:
-    """Bytes. On a CPU: this process's resident memory, and the machine's."""
+    """Bytes. `used` is this process's part: its tensors on a GPU, its resident memory on a CPU."""
 
     used: int
     total: int
@@ -55,7 +55,7 @@ class DeviceMemory:
 
 @dataclass(frozen=True, slots=True)
 class StrongHead:
-    """The head that gives most of its attention to the sinks."""
+    """The head that gives most of its attention to the watched entries."""
 
     layer: int
     head: int
@@ -64,7 +64,7 @@ class StrongHead:
 
 @dataclass(frozen=True, slots=True)
 class StrongEntry:
-    """The entry outside the sinks that takes most attention, mean over all heads."""
+    """The entry outside the watched ones that takes most attention, mean over all heads."""
 
     position: int
     text: str
@@ -120,6 +120,9 @@ class Token:
     """`cache.position` is the position that this token will take."""
     part: Part = "answer"
     """Whether the model thinks or answers."""
+    learned_share: float | None = None
+    """Share that learned sinks took, which are no entries; mean over the heads of the layers that have them, None
+    where the model has none."""
 
 
 @dataclass(frozen=True, slots=True)

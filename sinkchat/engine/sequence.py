@@ -47,6 +47,8 @@ class TokenSequence:
         self.logits: Tensor | None = None
         """`[V]` float32 of the newest token: what the next one is drawn from."""
         self._shares: Tensor | None = None
+        self.learned_share: float | None = None
+        """What learned sinks took of the newest query's attention, mean over the layers that have them; else None."""
         self.strong_entry: tuple[int, float] | None = None
         """Position and share of the unwatched entry that took most attention; None after a chunk."""
 
@@ -84,14 +86,15 @@ class TokenSequence:
         ids = tuple(self.tokens[self.fed : self.fed + count])
         step = self.cache.slots.plan(count)
         out = self.cache.feed(ids, step)
-        losses = _losses(self.logits, out.logits, ids)
+        # what the next token is drawn from comes first: the losses may fail for want of memory
+        before, self.logits = self.logits, out.logits[-1].float()
+        predicted, self._shares = self._shares, out.shares[-1] if self.watches else None  # no sinks: zeros, no share
+        self.learned_share = None if out.learned is None else mean_share(out.learned[-1])
+        self.strong_entry = self._strongest(out.weights)
         shares = None
         if self.watches:
-            shares = out.shares[:-1] if self._shares is None else torch.cat((self._shares[None], out.shares[:-1]))
-        self.logits = out.logits[-1].float()
-        self._shares = out.shares[-1] if self.watches else None  # zeros of no sinks are no share
-        self.strong_entry = self._strongest(out.weights)
-        return Read(ids, losses, shares, step.evicted)
+            shares = out.shares[:-1] if predicted is None else torch.cat((predicted[None], out.shares[:-1]))
+        return Read(ids, _losses(before, out.logits, ids), shares, step.evicted)
 
     def rerun(self, at_most: int) -> Iterator[Span]:
         """Compute the sinks that are missing again in steps, yielding what each brought back."""
@@ -116,7 +119,7 @@ class TokenSequence:
         if self.pending:  # the last one again: its logits predict the next
             self.feed(1)
         else:
-            self.logits = self._shares = self.strong_entry = None
+            self.logits = self._shares = self.learned_share = self.strong_entry = None
 
     def _strongest(self, weights: Tensor | None) -> tuple[int, float] | None:
         if weights is None:
@@ -153,7 +156,7 @@ class TokenSequence:
 
 
 def mean_share(shares: Tensor) -> float | None:
-    """shares: `[L, H]`. Mean over the heads of the layers that have sinks; None when there is no such layer."""
+    """shares: `[L, H]`, NaN in layers that have none. Mean over the heads of the others; None when there are none."""
     mean = float(shares.double().nanmean())
     return None if math.isnan(mean) else mean
 

@@ -14,9 +14,8 @@ from sinkchat.engine.sequence import TokenSequence
 from sinkchat.errors import CacheError
 from sinkchat.models.facts import ModelFacts
 
-Cause = Literal["policy", "sinks", "window", "positions"]
-CAUSES: tuple[Cause, ...] = ("policy", "sinks", "window", "positions")
-"""The first that changed names a change of several."""
+Resized = Literal["policy", "sinks", "window"]
+"""What can make entries leave. The first of them that is asked for names a change of several."""
 
 
 class Switcher:
@@ -44,16 +43,17 @@ class Switcher:
             slots.window if window is None else window,
         )
         check_fits(self._facts, *goal)
-        cause: Cause = (
-            "policy" if policy else "positions" if positions else "sinks" if sinks is not None else "window"
-        )
-        if goal[0] == "full" and not slots.gapless:
-            self._check_replay(goal)
+        resized: Resized = "policy" if policy else "sinks" if sinks is not None else "window"
+        cause = "positions" if policy is None and sinks is None and window is None else resized
+        replayed = goal[0] == "full" and not slots.gapless
+        if replayed:
+            self._check_replay()
         try:
-            if goal[0] == "full" and not slots.gapless:
+            if replayed:
                 yield from self._replay(goal)
             elif goal != (slots.policy, slots.sinks, slots.window):
-                yield from self._switch(goal, cause)
+                for span in self._lay_out(goal).evicted:
+                    yield self.evicted(span, resized)
             if positions is not None:
                 cache.positions = positions
             yield from self._bring_back()
@@ -87,12 +87,8 @@ class Switcher:
         while self._sequence.pending:
             read = self._sequence.feed(self._chunk)
             if read.evicted:
-                yield self._evicted(read.evicted, "rebuild")
+                yield self.evicted(read.evicted, "rebuild")
             yield Rebuilding(total - self._sequence.pending, total)
-
-    def _switch(self, goal: tuple[Policy, int, int], cause: Cause) -> Iterator[Event]:
-        for span in self._lay_out(goal).evicted:
-            yield self._evicted(span, cause)
 
     def _lay_out(self, goal: tuple[Policy, int, int]) -> Switch:
         """Keep the books and the buffers in the new way; raises CacheError, and both stay as they were."""
@@ -122,7 +118,7 @@ class Switcher:
         """The evictions that failed steps brought."""
         lost = self._sequence.cache.lost
         while lost:
-            yield self._evicted(lost.pop(0), "token")
+            yield self.evicted(lost.pop(0), "token")
 
     def _replay(self, goal: tuple[Policy, int, int]) -> Iterator[Event]:
         """Every token runs again, over the cache that forgets nothing."""
@@ -133,7 +129,7 @@ class Switcher:
         yield Readmitted(first, first + gone - 1, gone)
         yield from self.catch_up()
 
-    def _check_replay(self, goal: tuple[Policy, int, int]) -> None:
+    def _check_replay(self) -> None:
         state = self._sequence.state()
         trained = self._facts.trained_length
         if state.position > trained:
@@ -150,14 +146,8 @@ class Switcher:
                 f"{memory.free / 2**30:.1f} GiB are free; stay with a bounded policy, or /clear."
             )
 
-    def _evicted(self, span: Span, cause: Cause | Literal["rebuild", "token"]) -> Evicted:
-        return Evicted(
-            span.first,
-            span.last,
-            span.count,
-            self._text(span.first, span.last),
-            "policy" if cause == "positions" else cause,
-        )
+    def evicted(self, span: Span, cause: Resized | Literal["rebuild", "token"]) -> Evicted:
+        return Evicted(span.first, span.last, span.count, self._text(span.first, span.last), cause)
 
 
 def check_fits(facts: ModelFacts, policy: Policy, sinks: int, window: int) -> None:

@@ -278,3 +278,15 @@ def test_losses_are_nats() -> None:
     token = listener.hear(listener.engine.generate(1))[0]
     logits = reference(prompt(10))[-1].logits.double()
     assert token.loss == pytest.approx(-math.log(float(torch.softmax(logits, -1)[token.id])), abs=1e-4)
+
+
+def test_what_is_said_anew_does_not_begin_with_half_a_character() -> None:
+    half = tokenizer().convert_tokens_to_ids("â")  # the byte 0xE2, with which a character of three bytes begins
+    said = []
+    for more in ([], [half]):
+        again = engine(sampling=GREEDY)
+        listener = Listener(again)
+        listener.hear(again.prefill([*prompt(10), *more]))
+        again.truncate(10)
+        said.append([event.text for event in again.generate(8) if isinstance(event, Token)])
+    assert said[0] == said[1]
