@@ -19,8 +19,11 @@ MARGIN = {"cuda": 640 << 20, "mps": 640 << 20, "cpu": 192 << 20}
 """Bytes for everything that is neither weights nor cache, while a prompt is read: the logits and hidden states of a
 chunk, the blocks of attention, the libraries' own."""
 
-WINDOWS = (16384, 8192, 4096, 2048, 1024, 512)
-"""That may be proposed, the largest that fits."""
+COMFORTABLE = 2048
+"""A window below this is proposed only after a quantization that keeps the window."""
+
+SHORTEST = 512
+"""No smaller window is proposed."""
 
 _DEQUANTIZED = {"fp8": 2, "mxfp8": 2, "mxfp4": 4}
 """Off CUDA these are unpacked to bfloat16 while loading: times the bytes that are stored."""
@@ -120,8 +123,18 @@ def check_memory(
         f"its weights need {_gigabytes(weights)}, a window of {plan.window:,} needs {_gigabytes(cache)}, "
         f"and {_gigabytes(there)} are free"
     )
-    fits = [flags for flags, other in _others(plan, possible) if _fits(tensors, layout, other, free)]
-    raise does_not_fit(name, plan.device, reason, " or ".join(fits[:2]))
+    fits = [
+        flags
+        for flags, other in _others(plan, possible)
+        if (room := free(other.device)) is not None and need(tensors, layout, other) <= room
+    ]
+    raise does_not_fit(name, plan.device, reason, " or ".join(_different(fits)))
+
+
+def _different(fits: list[str]) -> list[str]:
+    """The best way, and the best that turns another knob."""
+    best = fits[:1]
+    return best + [way for way in fits[1:] if way.split()[0] != best[0].split()[0]][:1]
 
 
 def does_not_fit(name: str, device: str, reason: str, way: str = "") -> ModelError:
@@ -132,26 +145,21 @@ def does_not_fit(name: str, device: str, reason: str, way: str = "") -> ModelErr
 
 def _others(plan: Plan, possible: Sequence[str]) -> Iterator[tuple[str, Plan]]:
     """Other ways to hold the model, the least loss first, as flags and as plans."""
-    windows = [window for window in WINDOWS if window < plan.window]
-    quants = [quant for quant in ("int8", "nf4") if quant in possible and plan.quant == "none" and not plan.stored]
-    if plan.quant == "int8" and not plan.stored and "nf4" in possible:
-        quants = ["nf4"]
-    for window in windows[:2]:
+    windows = [window for power in range(40, 0, -1) if SHORTEST <= (window := 1 << power) < plan.window]
+    smaller = {"none": ("nf4", "int8"), "int8": ("nf4",)}.get(plan.quant, ())
+    quants = [quant for quant in smaller if quant in possible and not plan.stored]
+    tight = [window for window in windows if window < COMFORTABLE]
+    for window in windows[: len(windows) - len(tight)]:
         yield f"--window {window}", replace(plan, window=window)
-    for quant in reversed(quants):
+    for quant in quants:
         yield f"--quant {quant}", replace(plan, quant=quant)
-    for window in windows:
+    for window in tight:
         yield f"--window {window}", replace(plan, window=window)
-    for quant in reversed(quants):
-        for window in windows:
+    for window in windows:
+        for quant in quants:
             yield f"--quant {quant} --window {window}", replace(plan, quant=quant, window=window)
     if not plan.device.startswith("cpu"):
         yield "--device cpu", replace(plan, device="cpu")
-
-
-def _fits(tensors: Sequence[StoredTensor], layout: Layout, plan: Plan, free: Callable[[str], int | None]) -> bool:
-    there = free(plan.device)
-    return there is not None and need(tensors, layout, plan) <= there
 
 
 def free_bytes(device: str) -> int | None:
