@@ -59,11 +59,6 @@ class Conversation:
         return conversation
 
     @property
-    def header(self) -> Opened | None:
-        """The session as it was opened first; None if that record was lost."""
-        return self.openings[0].record if self.openings and not self.openings[0].record.resumed else None
-
-    @property
     def session(self) -> str | None:
         """The session's id; None if no record that says it is left."""
         return self.openings[0].record.session if self.openings else None

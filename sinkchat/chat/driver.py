@@ -86,13 +86,10 @@ class Driver:
         self._learn_what_was_fed()
         # First what the engine itself knows to be missing (a token that was said and not fed, a rebuild that broke
         # off): an empty prompt makes it good. Then what only the conversation knows, as after a resumption.
-        for whole in (False, True):
-            missing = self._missing()
-            if missing:
-                ids = missing if whole else ()
-                end = yield from self._events(self._engine.prefill(ids), None, _as_replay)
-                if end is not None:
-                    return end
+        if self._missing() and (end := (yield from self._replay(()))):
+            return end
+        if (missing := self._missing()) and (end := (yield from self._replay(missing))):
+            return end
         return (yield from self._complete_frame(None))
 
     def ended(self, run: Run, message: int | None) -> Generator[Event, None, bool]:
@@ -103,6 +100,9 @@ class Driver:
         self._ledger.end(message, end)
         yield end
         return True
+
+    def _replay(self, ids: tuple[int, ...]) -> Run:
+        return self._events(self._engine.prefill(ids), None, _as_replay)
 
     def _missing(self) -> tuple[int, ...]:
         tokens = self._ledger.conversation.sequence.tokens

@@ -11,6 +11,7 @@ from typing import Literal
 
 from sinkchat.chat.conversation import Conversation
 from sinkchat.chat.document import to_json
+from sinkchat.chat.journal import sync_folder
 from sinkchat.chat.reading import read_journal
 from sinkchat.chat.rendering import to_markdown, to_text
 from sinkchat.errors import SinkchatError, UsageError
@@ -144,7 +145,7 @@ def _write(target: Path, content: bytes, overwrite: bool) -> None:
             _name_new(beside, target)
     finally:
         beside.unlink(missing_ok=True)
-    _sync_folder(target.parent)
+    sync_folder(target.parent)
 
 
 def _name_new(beside: Path, target: Path) -> None:
@@ -157,16 +158,3 @@ def _name_new(beside: Path, target: Path) -> None:
         # A file system without links: claim the name, then put the file there.
         os.close(os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666))
         os.replace(beside, target)
-
-
-def _sync_folder(folder: Path) -> None:
-    try:
-        descriptor = os.open(folder, os.O_RDONLY)
-    except OSError:
-        return  # not every system opens folders
-    try:
-        os.fsync(descriptor)
-    except OSError:
-        return
-    finally:
-        os.close(descriptor)

@@ -55,7 +55,7 @@ class Journal:
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             path, descriptor = _create_file(folder)
             _lock(descriptor, path)
-            _sync_folder(folder)
+            sync_folder(folder)
         except OSError as error:
             raise JournalError(
                 f"No session can be kept in {folder} ({error.strerror}); make that folder writable, "
@@ -91,11 +91,6 @@ class Journal:
             # On the same line, so that a kill right now leaves one torn line again.
             journal.append(TornLine(reading.torn))
         return journal
-
-    @property
-    def unsaved(self) -> int:
-        """Bytes that wait in memory."""
-        return len(self._waiting)
 
     @property
     def closed(self) -> bool:
@@ -187,8 +182,8 @@ def _lock(descriptor: int, path: Path) -> None:
         return  # a file system without locks
 
 
-def _sync_folder(folder: Path) -> None:
-    """Make the file's name survive the machine's end too, where folders can be synced."""
+def sync_folder(folder: Path) -> None:
+    """Make the names of its files survive the machine's end too, where folders can be synced."""
     try:
         descriptor = os.open(folder, os.O_RDONLY)
     except OSError:
