@@ -33,7 +33,7 @@ from sinkchat.chat.records import (
     TokenSaid,
     Totals,
 )
-from sinkchat.chat.sequence import TokenSequence
+from sinkchat.chat.sequence import SequenceRecord
 
 
 @dataclass(slots=True)
@@ -42,7 +42,7 @@ class Conversation:
 
     openings: list[Opening] = field(default_factory=list)
     messages: list[Message] = field(default_factory=list)
-    sequences: list[TokenSequence] = field(default_factory=list)
+    sequences: list[SequenceRecord] = field(default_factory=list)
     policy_changes: list[PolicyChange] = field(default_factory=list)
     evictions: list[Eviction] = field(default_factory=list)
     readmissions: list[Readmission] = field(default_factory=list)
@@ -64,7 +64,7 @@ class Conversation:
         return self.openings[0].record.session if self.openings else None
 
     @property
-    def sequence(self) -> TokenSequence:
+    def sequence(self) -> SequenceRecord:
         """The current one."""
         return self.sequences[-1]
 
@@ -88,7 +88,7 @@ class Conversation:
         self.openings.append(Opening(time, self._latest(), record))
 
     def _sequence_begun(self, record: SequenceBegun, time: float) -> None:
-        self.sequences.append(TokenSequence(len(self.sequences), time, record.system, record.cause))
+        self.sequences.append(SequenceRecord(len(self.sequences), time, record.system, record.cause))
 
     def _message_begun(self, record: MessageBegun, time: float) -> None:
         message = self._message(record.message, record.role, time)
@@ -120,7 +120,7 @@ class Conversation:
         sequence.plan_done = sequence.next_position - sequence.plan_start
         self._place(sequence)
 
-    def _owner(self, sequence: TokenSequence, index: int, time: float) -> Message | None:
+    def _owner(self, sequence: SequenceRecord, index: int, time: float) -> Message | None:
         """Whose text the prompt's token at `index` is; None for a frame's."""
         plan = sequence.plan
         if plan is None:
@@ -131,7 +131,7 @@ class Conversation:
             return self._message(plan.message, "user", time)
         return None
 
-    def _place(self, sequence: TokenSequence) -> None:
+    def _place(self, sequence: SequenceRecord) -> None:
         if sequence.plan is None:
             return
         if sequence.plan_done == sequence.plan_total:
@@ -232,9 +232,9 @@ class Conversation:
     def _latest(self) -> int | None:
         return len(self.messages) - 1 if self.messages else None
 
-    def _current(self, time: float) -> TokenSequence:
+    def _current(self, time: float) -> SequenceRecord:
         if not self.sequences:
-            self.sequences.append(TokenSequence(0, time, None, "start"))
+            self.sequences.append(SequenceRecord(0, time, None, "start"))
         return self.sequences[-1]
 
     def _message(self, number: int, role: Role, time: float) -> Message:

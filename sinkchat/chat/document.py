@@ -12,7 +12,7 @@ from sinkchat.chat.conversation import Conversation
 from sinkchat.chat.happening import Opening, PolicyChange
 from sinkchat.chat.message import Message, TokenRecord
 from sinkchat.chat.records import to_plain
-from sinkchat.chat.sequence import TokenSequence
+from sinkchat.chat.sequence import SequenceRecord
 
 FORMAT = "sinkchat-conversation"
 VERSION = 1
@@ -114,7 +114,7 @@ def _change(change: PolicyChange) -> dict[str, Any]:
     }
 
 
-def _sequence(conversation: Conversation, sequence: TokenSequence) -> dict[str, Any]:
+def _sequence(conversation: Conversation, sequence: SequenceRecord) -> dict[str, Any]:
     spoken = {
         token.position
         for message in conversation.messages

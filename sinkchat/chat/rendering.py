@@ -9,7 +9,7 @@ from sinkchat.chat.conversation import Conversation
 from sinkchat.chat.markdown import escaped, fenced, quoted
 from sinkchat.chat.message import Message
 from sinkchat.chat.printable import visible
-from sinkchat.chat.sequence import TokenSequence
+from sinkchat.chat.sequence import SequenceRecord
 
 
 def to_markdown(conversation: Conversation) -> str:
@@ -54,16 +54,16 @@ def to_text(conversation: Conversation) -> str:
     return "\n\n".join(block for block in blocks if block) + "\n"
 
 
-def _messages(conversation: Conversation, sequence: TokenSequence) -> Iterator[Message]:
+def _messages(conversation: Conversation, sequence: SequenceRecord) -> Iterator[Message]:
     return (message for message in conversation.messages if message.sequence == sequence.number)
 
 
-def _begun(sequence: TokenSequence) -> str:
+def _begun(sequence: SequenceRecord) -> str:
     how = "with another system prompt" if sequence.cause == "system" else "from an empty cache"
     return f"A new sequence, {how}, {telling.clock(sequence.started)}"
 
 
-def _loose_notes(conversation: Conversation, sequence: TokenSequence) -> list[str]:
+def _loose_notes(conversation: Conversation, sequence: SequenceRecord) -> list[str]:
     """What happened in a sequence before anything was said in it."""
     own = {message.number for message in _messages(conversation, sequence)}
     return [

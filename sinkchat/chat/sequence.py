@@ -13,7 +13,7 @@ Place = Literal["empty", "person", "reply"]
 
 
 @dataclass(slots=True)
-class TokenSequence:
+class SequenceRecord:
     """Append-only, as the conversation is."""
 
     number: int
