@@ -20,7 +20,7 @@ Format = Literal["md", "json", "txt"]
 
 FORMATS: Mapping[Format, Callable[[Conversation], str]] = {"md": to_markdown, "json": to_json, "txt": to_text}
 
-_SUFFIXES: Mapping[str, Format] = {
+SUFFIXES: Mapping[str, Format] = {
     ".md": "md",
     ".markdown": "md",
     ".json": "json",
@@ -104,7 +104,7 @@ def _format(target: Path, format: Format | None) -> Format:
         return format
     if not target.suffix or os.path.isdir(target):
         return "md"
-    known = _SUFFIXES.get(target.suffix.lower())
+    known = SUFFIXES.get(target.suffix.lower())
     if known is None:
         raise UsageError(
             f"{target.name} does not say how to write it; end it in {', '.join(f'.{name}' for name in FORMATS)}, "

@@ -101,7 +101,8 @@ def _tell(ended: Finished, answered: bool) -> int:
         complain(ended.error or "the model failed without saying why.")
         return 1
     if not answered:
-        complain("the model had not finished thinking, so there is no answer; raise --max-reply-tokens.")
+        way_out = "; raise --max-reply-tokens." if ended.reason == "length" else "."
+        complain(f"the model had not finished thinking, so there is no answer{way_out}")
     if said := _unseen(ended.cache):
         complain(said)
     return 130 if ended.reason == "cancelled" else 0

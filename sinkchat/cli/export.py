@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
-from sinkchat.chat.export import ExportExists, Format, export, render, saved_conversation
+from sinkchat.chat.export import SUFFIXES, ExportExists, Format, export, render, saved_conversation
 from sinkchat.cli.arguments import LATEST
 from sinkchat.cli.saved import journal_of
 from sinkchat.cli.terminal import complain, say
 from sinkchat.errors import UsageError
 
 STDOUT = "-"
-
-_FORMATS: tuple[Format, ...] = ("md", "json", "txt")
 
 
 def run(words: Sequence[str], format: Format | None, *, force: bool = False) -> int:
@@ -39,6 +38,6 @@ def run(words: Sequence[str], format: Format | None, *, force: bool = False) -> 
 def _read(words: Sequence[str]) -> tuple[str, str | None]:
     if len(words) > 2:
         raise UsageError(f"One session and one file are exported at a time, and {len(words)} words were given.")
-    if len(words) == 1 and (words[0] == STDOUT or words[0].endswith(tuple(f".{name}" for name in _FORMATS))):
+    if len(words) == 1 and (words[0] == STDOUT or Path(words[0]).suffix.lower() in SUFFIXES):
         return LATEST, words[0]
     return (words[0] if words else LATEST), (words[1] if len(words) == 2 else None)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Callable
 from typing import Protocol
 
 from sinkchat.cli.stream import VisibleStream
@@ -28,46 +29,49 @@ class PlainReply:
     """
 
     def __init__(self, *, show_thinking: bool = False) -> None:
-        self._text = VisibleStream()
-        self._last = ""
-        self._thinking = VisibleStream() if show_thinking else None
-        self._thought = ""
+        self._answer = _Text(say)
+        self._thinking = _Text(tell) if show_thinking else None
 
     def show(self, event: Event) -> None:
         if isinstance(event, Token) and event.part == "thinking":
-            if self._thinking is not None:
-                self._tell(self._thinking.push(event.text))
+            if self._thinking:
+                self._thinking.push(event.text)
         elif isinstance(event, Token):
-            self._end_thinking()
-            self._print(self._text.push(event.text))
+            if self._thinking:
+                self._thinking.end()
+            self._answer.push(event.text)
         elif isinstance(event, Finished):
             self._end()
 
     def fail(self, reason: str, cache: CacheState) -> None:
         self._end()
 
-    def _end_thinking(self) -> None:
-        if self._thinking is not None:
-            self._tell(self._thinking.flush())
-            if self._thought and self._thought != "\n":
-                self._tell("\n")
-            self._thought = ""
-
-    def _tell(self, text: str) -> None:
-        if text:
-            self._thought = text[-1]
-            tell(text)
-
     def _end(self) -> None:
-        self._end_thinking()
-        self._print(self._text.flush())
-        if self._last and self._last != "\n":
-            self._print("\n")
+        if self._thinking:
+            self._thinking.end()
+        self._answer.end()
 
-    def _print(self, text: str) -> None:
+
+class _Text:
+    """Text that is written as visible symbols, piece by piece, and ends with a line break."""
+
+    def __init__(self, write: Callable[[str], None]) -> None:
+        self._write = write
+        self._stream = VisibleStream()
+        self._last = ""
+
+    def push(self, text: str) -> None:
+        self._put(self._stream.push(text))
+
+    def end(self) -> None:
+        self._put(self._stream.flush())
+        if self._last not in ("", "\n"):
+            self._put("\n")
+
+    def _put(self, text: str) -> None:
         if text:
             self._last = text[-1]
-            say(text)
+            self._write(text)
 
 
 class JsonReply:
