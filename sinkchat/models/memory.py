@@ -15,7 +15,7 @@ import torch
 from sinkchat.errors import ModelError
 from sinkchat.models.weights import StoredTensor
 
-MARGIN = {"cuda": 640 << 20, "mps": 640 << 20, "cpu": 192 << 20}
+MARGIN = {"cuda": 640 << 20, "mps": 640 << 20, "cpu": 256 << 20}
 """Bytes for everything that is neither weights nor cache, while a prompt is read: the logits and hidden states of a
 chunk, the blocks of attention, the libraries' own."""
 
