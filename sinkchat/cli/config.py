@@ -6,7 +6,8 @@ import json
 from pathlib import Path
 
 from sinkchat import locations
-from sinkchat.settings import TABLE, Resolved
+from sinkchat.cli.resolved import Resolved
+from sinkchat.settings import TABLE
 
 
 def path(resolved: Resolved) -> str:

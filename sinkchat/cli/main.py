@@ -9,9 +9,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from sinkchat.cli.arguments import parse
+from sinkchat.cli.resolved import Resolved, resolve
 from sinkchat.cli.terminal import abandon_stdout, complain, encodable, is_terminal, say
 from sinkchat.errors import SinkchatError
-from sinkchat.settings import TABLE, Resolved, resolve
+from sinkchat.settings import TABLE
 
 DONE, FAILED, INTERRUPTED = 0, 1, 130
 

@@ -13,7 +13,8 @@ import tomli
 
 from sinkchat import locations
 from sinkchat.cli import config, main
-from sinkchat.settings import Settings, load_settings
+from sinkchat.cli.resolved import resolve
+from sinkchat.settings import Settings
 
 
 def sinkchat(*argv: str, stdout: int = subprocess.PIPE, **environ: str) -> subprocess.CompletedProcess[str]:
@@ -121,7 +122,7 @@ def test_config_show_is_a_configuration_that_says_where_each_value_is_from(
     assert "\x1b" not in shown
     file = places / "again.toml"
     file.write_text(shown)
-    again = load_settings({}, {}, file)
+    again = resolve({}, {}, file).settings
     assert (again.window, again.sinks, again.pin_system) == (256, 8, True)
     assert again.system == 'Say "no"\n\x1b[31m\u202e'
 
@@ -131,7 +132,7 @@ def test_config_example_is_the_documented_file(places: Path, capsys: pytest.Capt
     text = capsys.readouterr().out
     assert text == locations.example_config().read_text(encoding="utf-8")
     assert tomli.loads(text) == {}
-    assert load_settings({}, {}) == Settings()
+    assert resolve({}, {}).settings == Settings()
 
 
 def test_config_path_names_the_file_that_is_read(places: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -5,16 +5,22 @@ from __future__ import annotations
 import dataclasses
 import os
 import re
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 import tomli
 
 from sinkchat import locations
+from sinkchat.cli.resolved import resolve
 from sinkchat.errors import UsageError
-from sinkchat.settings import TABLE, Setting, Settings, load_settings, resolve
+from sinkchat.settings import TABLE, Setting, Settings
 
 IN_FILE = {"text": "auto", "place": "folder", "path": "/gguf", "whole": 7, "real": 0.5, "switch": True}
+
+
+def load_settings(flags: Mapping[str, object], environ: Mapping[str, str], file: Path | None = None) -> Settings:
+    return resolve(flags, environ, file).settings
 
 
 def written(tmp_path: Path, text: str | bytes) -> Path:
