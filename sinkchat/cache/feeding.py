@@ -6,7 +6,7 @@ transformers hands through the model, attends over [sinks | recents | what is fe
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -54,11 +54,11 @@ class Feeding:
         *,
         softcap: float | None = None,
         s_aux: Tensor | None = None,
-        sliding_window: int | None = None,
+        own_window: int | None = None,
     ) -> Tensor:
         """query `[H_q, T, D]`, key and value `[H_kv, T, D]` of the step's tokens, rotated. Returns `[H_q, T, D]`.
 
-        softcap, s_aux `[H_q]` (learned sinks) and sliding_window are the layer's own, as transformers passes them.
+        softcap, s_aux `[H_q]` (learned sinks) and own_window are the layer's own.
         """
         layer: int = module.layer_idx  # type: ignore[assignment]
         ring = self.rings.get(layer)
@@ -69,7 +69,7 @@ class Feeding:
             indices = self._indices[query.device] = Indices(self, query.device)
         # a layer's own window binds where it is no longer than ours; then the layer sees its newest entries at their
         # true distances, and no sinks
-        own = sliding_window if sliding_window is not None and sliding_window <= self._reach else None
+        own = own_window if own_window is not None and own_window <= self._reach else None
         turn = self.turns[layer] if own is None else None
         turned = None
         if turn is not None and self._deltas is not None:
@@ -108,21 +108,18 @@ class Feeding:
         return max(self.slots.window, self.step.seen(self.step.count - 1))
 
     def shares(self) -> Tensor:
-        """`[T, L, H_q]` float32 on the last layer's device; NaN in layers that keep a window of their own."""
-        return self._by_layer(lambda attended: attended.share)
+        """`[T, L, H_q]` float32 on the last layer's device, NaN where a layer has no sinks."""
+        return self._by_layer([self.attended[layer].share for layer in sorted(self.attended)])
 
     def learned(self) -> Tensor | None:
-        """`[T, L, H_q]` float32, NaN in layers without learned sinks; None when no layer has them."""
-        if all(attended.learned is None for attended in self.attended.values()):
-            return None
-        return self._by_layer(lambda attended: attended.learned)
+        """`[T, L, H_q]` float32, NaN where a layer has no learned sinks; None when no layer has."""
+        layers = [self.attended[layer].learned for layer in sorted(self.attended)]
+        return None if all(share is None for share in layers) else self._by_layer(layers)
 
-    def _by_layer(self, part: Callable[[Attended], Tensor | None]) -> Tensor:
-        """`[T, L, H_q]` of what `part` gives, `[T, H_q]`; NaN where it gives None."""
+    def _by_layer(self, layers: Sequence[Tensor | None]) -> Tensor:
         some = next(iter(self.attended.values())).output  # [H_q, T, D]
         nothing = torch.full((some.shape[1], some.shape[0]), float("nan"), device=some.device)
-        parts = [part(self.attended[layer]) for layer in sorted(self.attended)]
-        return _stacked([nothing if one is None else one for one in parts])
+        return _stacked([nothing if share is None else share for share in layers])
 
     def weights(self) -> Tensor | None:
         """`[n]` float32, mean over layers and heads, 0 at the watched slots; None for a chunk."""
@@ -196,15 +193,16 @@ def attention(
     feeding: Attends | None = None,
     softcap: float | None = None,
     s_aux: Tensor | None = None,
-    sliding_window: int | None = None,
     **_: Any,
 ) -> tuple[Tensor, None]:
     """The attention that transformers calls, shapes `[1, heads, T, D]`; returns `[1, T, H_q, D]`.
 
-    Raises TypeError when the model was run without a BoundedCache, or does not pass its keyword on.
+    Raises TypeError when the model was run without a BoundedCache, does not pass its keyword on, or makes masks.
     """
     if feeding is None:
         raise TypeError(f"attention {NAME!r} runs inside a BoundedCache only")
+    if attention_mask is not None and attention_mask.numel() != 1:
+        raise TypeError("the model adds to the attention mask, which the bounded cache does without")
     out = feeding.attend(
         module,
         query[0],
@@ -213,14 +211,19 @@ def attention(
         scaling,
         softcap=softcap,
         s_aux=s_aux,
-        sliding_window=sliding_window,
+        own_window=None if attention_mask is None else int(attention_mask),
     )
-    return out.transpose(0, 1)[None], None
+    return out.transpose(0, 1)[None].contiguous(), None
 
 
-def _no_mask(*_: Any, **__: Any) -> None:
-    """The step says who sees whom; transformers is to build no mask."""
+def mask(*_: Any, local_size: int | None = None, **__: Any) -> Tensor | None:
+    """What transformers hands to each layer as its mask: no mask, since the step says who sees whom, but the length
+    of the layer's own window, `[1, 1, 1, 1]` on the CPU; None for a layer without one.
+
+    The mask is what makes a layer's window in the model's own attention; not every family passes it on otherwise.
+    """
+    return None if local_size is None else torch.full((1, 1, 1, 1), local_size)
 
 
 AttentionInterface.register(NAME, attention)
-AttentionMaskInterface.register(NAME, _no_mask)
+AttentionMaskInterface.register(NAME, mask)

@@ -86,15 +86,20 @@ def prove(model: Any, length: int) -> Turns:
     Raises ModelRefused, in one sentence with the layer and the reason.
     """
     name = type(model).__name__
-    tables = freeze_rotary(model, length)
+    tables = freeze_rotary(model.get_decoder(), length)
     start = _telling(model)
+    if len({query.shape[0] for query, _, _ in start.seen.values()}) > 1:
+        raise ModelRefused(
+            f"{name} is refused: its layers differ in their number of heads, which sinkchat's figures by layer and "
+            "head do not provide for; choose a model of another family."
+        )
     distances = sorted({1, max(2, length - 1 - START), FAR})
     moved: list[Lone] = []
     for distance in distances:
         # nearest first: a learned position that does not exist is never asked for
         moved.append(_lone(model, start.token, START + distance))
         for layer, (_, _, value) in sorted(start.seen.items()):
-            if not torch.equal(value, moved[-1].seen[layer][2]):
+            if not _same(value, moved[-1].seen[layer][2]):
                 raise ModelRefused(
                     f"{name} is refused: in layer {layer} the values of a lone token change with its position, so "
                     "its positions are not rotary (learned, perhaps) and no window can slide over them; choose a "
@@ -162,7 +167,7 @@ def _turn_of(
 ) -> Turn | None:
     """The one way to turn that leads from `start` (query, key) to every one of `moved`; None: nothing turns."""
     query, key = start
-    if all(torch.equal(key, k) and torch.equal(query, q) for q, k, _ in moved):
+    if all(_same(key, k) and _same(query, q) for q, k, _ in moved):
         return None
     keys_fit = False
     for turn in _candidates(module, tables, query.shape[-1]):
@@ -200,8 +205,12 @@ def _close(turn: Turn, at_start: Tensor, moved: Tensor, distance: int) -> bool:
     cos, sin = (values.to(at_start.device) for values in turn.table.turns(torch.tensor([distance])))
     try:
         turned = turn(at_start, cos, sin)
-    except RuntimeError:  # the function does not take vectors of this width
+    except (RuntimeError, TypeError, ValueError):  # the function does not take vectors of this width, or in this way
         return False
-    longest = moved.float().norm(dim=-1).max()
-    apart = (turned.float() - moved.float()).norm(dim=-1).max()
-    return bool(apart <= TOLERANCE[at_start.dtype] * longest)
+    return _same(turned, moved)
+
+
+def _same(one: Tensor, other: Tensor) -> bool:
+    """Whether vectors `[H, 1, D]` differ by no more than rounding."""
+    apart = (one.float() - other.float()).norm(dim=-1).max()
+    return bool(apart <= TOLERANCE[one.dtype] * other.float().norm(dim=-1).max())

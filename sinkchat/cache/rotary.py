@@ -56,6 +56,7 @@ class FrozenRotary(nn.Module):
         Raises ModelRefused when no known layout reproduces the module's output at small positions.
         """
         super().__init__()
+        self.config = getattr(original, "config", None)  # some models read it off their rotary module
         self.tables: dict[str | None, Table] = {kind: _frozen(original, kind, length) for kind in _kinds(original)}
 
     def forward(self, x: Tensor, position_ids: Tensor, layer_type: str | None = None) -> tuple[Tensor, Tensor]:
@@ -97,7 +98,10 @@ def _frozen(original: nn.Module, kind: str | None, length: int) -> Table:
     extra: dict[str, Any] = {} if kind is None else {"layer_type": kind}
     # the last position holds a table that depends on the length at the one for `length`
     positions = torch.tensor([[0, 1, 2, 7, length - 1]], device=device)
-    cos, sin = (values.cpu()[:, :-1] for values in original(probe, position_ids=positions, **extra))
+    try:
+        cos, sin = (values.cpu()[:, :-1] for values in original(probe, position_ids=positions, **extra))
+    except (TypeError, ValueError, AttributeError, RuntimeError) as error:
+        raise _unknown(original) from error
     inv_freq = getattr(original, f"{prefix}inv_freq").detach().to("cpu", torch.float64)
     scaling = float(getattr(original, f"{prefix}attention_scaling", 1.0))
     for layout in LAYOUTS.values():
@@ -106,7 +110,11 @@ def _frozen(original: nn.Module, kind: str | None, length: int) -> Table:
         ours = (angles.cos() * scaling).float(), (angles.sin() * scaling).float()
         if all(a.shape == b.shape and torch.allclose(a, b, atol=1e-5) for a, b in zip((cos, sin), ours, strict=True)):
             return table
-    raise ModelRefused(
-        f"{type(original).__name__} lays out its rotary angles in a way that sinkchat does not know, so its sinks "
-        "cannot be placed exactly; choose a model of another family."
+    raise _unknown(original)
+
+
+def _unknown(original: nn.Module) -> ModelRefused:
+    return ModelRefused(
+        f"The model is refused: its {type(original).__name__} lays out angles in a way that sinkchat does not know, "
+        "so that in no layer the sinks could be placed exactly; choose a model of another family."
     )

@@ -126,7 +126,8 @@ def difference(case: Case, chunk: int, start_position: int = 0) -> Difference:
     shared = torch.tensor([window is None for window in reference.own])
     alike = torch.equal((~ours.shares.isnan()).all(dim=2).all(dim=0), shared)  # the layers that have sinks
     shares = (ours.shares - reference.shares)[:, shared].abs() if alike else torch.full((1,), float("inf"))
-    learned = reference.learned if ours.learned is None else reference.learned - ours.learned
+    # a layer without learned sinks has none to report, and the reference knows that they take nothing there
+    learned = reference.learned if ours.learned is None else reference.learned - ours.learned.nan_to_num()
     return Difference(
         float((ours.logits - reference.logits).abs().max() / reference.logits.abs().max()),
         float(shares.max()) if shares.numel() else 0.0,
