@@ -37,6 +37,8 @@ from sinkchat.tui.widgets.welcome import Welcome
 if TYPE_CHECKING:
     from sinkchat.tui.app import SinkchatApp
 
+STATUS_EVERY = 0.2
+"""Seconds between two figures in the status line while the same goes on."""
 QUIET_AFTER_KEY = 0.5
 """Seconds after a key in which the panel keeps still."""
 TWICE = 1.0
@@ -72,6 +74,8 @@ class ChatScreen(ListeningScreen):
         self._send_key, self._themes = send_key, themes
         self._opening: Progress | None = None
         self._panel_wanted: bool | None = None
+        self._next_status = 0.0
+        self._shown_phase: runs.Phase | None = None
         self._interrupted_at = -TWICE
 
     @property
@@ -150,10 +154,16 @@ class ChatScreen(ListeningScreen):
         if self.transcript.passages and not self.transcript.display:
             self.query_one(Welcome).display = False
             self.transcript.display = True
+        self.transcript.settle()
         self.query_one(Waiting).show([work.label for work in self.runs.waiting])
         self._show_status()
 
     def _show_status(self) -> None:
+        """At once if something else goes on now, otherwise a few times a second."""
+        now = time.monotonic()
+        if now < self._next_status and self.runs.phase == self._shown_phase and self.runs.busy:
+            return
+        self._next_status, self._shown_phase = now + STATUS_EVERY, self.runs.phase
         session = self.runs.session
         line = status(
             self.runs,

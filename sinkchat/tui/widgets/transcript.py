@@ -13,7 +13,7 @@ from typing import ClassVar
 from rich.segment import Segment
 from rich.style import Style
 from textual import events
-from textual.geometry import Size
+from textual.geometry import Region, Size
 from textual.message import Message
 from textual.scroll_view import ScrollView
 from textual.selection import Selection
@@ -65,6 +65,7 @@ class Transcript(ScrollView, can_focus=False):
         self._rule: _Rule | None = None
         self._shades: dict[int, Shade] = {}
         self._moving = False
+        self._strips: dict[int, Strip] = {}  # what is drawn, by the row of the view
         self._pen = Pen(self._component)
 
     @property
@@ -76,25 +77,21 @@ class Transcript(ScrollView, can_focus=False):
         """Bounded, whatever the length of the chat."""
         return self._stack.height
 
-    # -- what is said
+    # -- what is said: whoever changes something calls `settle` when all is changed
 
     def add(self, passage: Passage) -> None:
         self._stack.add(passage)
-        self._settle()
 
     def changed(self, passage: Passage) -> None:
         """The passage grew, or what is said below it is something else."""
         self._stack.changed(passage)
-        self._settle()
 
     def look(self, sight: Sight) -> None:
         """The model sees something else now: move the horizon."""
-        if sight != self.sight:
-            self.sight = sight
-            self._settle()
+        self.sight = sight
 
-    def _settle(self) -> None:
-        """Draw, with the newest line in view if it is followed."""
+    def settle(self) -> None:
+        """Draw what changed, with the newest line in view if it is followed."""
         self._shades.clear()
         if not self._stack.width:
             return
@@ -102,9 +99,32 @@ class Transcript(ScrollView, can_focus=False):
             self._stack.trim()
         self._place_rule()
         with self._moves():
-            self.virtual_size = Size(self.size.width, self._height)
+            self._grow()
             if self.following:
                 self.scroll_to(y=self.max_scroll_y, animate=False)
+        self._draw_changed()
+
+    def _grow(self) -> None:
+        """Let the scroll bar know the height. Only where the bar comes or goes must the screen be laid out again."""
+        size, room = Size(self.size.width, self._height), self.size.height
+        if (size.height > room) != (self.virtual_size.height > room) or size.width != self.virtual_size.width:
+            self.virtual_size = size
+        elif size != self.virtual_size:
+            self.set_reactive(Transcript.virtual_size, size)
+            self._scroll_update(size)
+
+    def _draw_changed(self) -> None:
+        """Send only the rows that look different to the terminal."""
+        former, self._strips = self._strips, {}
+        for y in range(self.size.height):
+            self._strips[y] = strip = self._paint(y)
+            if former and former.get(y) != strip:
+                self.refresh(Region(0, y, self.size.width, 1))
+        if not former:
+            self.refresh()
+
+    def _draw_all(self) -> None:
+        self._strips.clear()
         self.refresh()
 
     @property
@@ -133,6 +153,7 @@ class Transcript(ScrollView, can_focus=False):
             self.screen.clear_selection()
             found[1].fold(not found[1].folded)
             self.changed(found[1])
+            self.settle()
 
     # -- scrolling
 
@@ -145,13 +166,14 @@ class Transcript(ScrollView, can_focus=False):
         if not self.following:
             self.following = True
             self.post_message(self.Followed())
-        self._settle()
+        self.settle()
 
     def page(self, pages: float) -> None:
         """Scroll by so many heights of the view, up if negative."""
         self.scroll_to(y=self.scroll_y + round(pages * max(1, self.size.height - 2)), animate=False)
 
     def watch_scroll_y(self, old_value: float, new_value: float) -> None:
+        self._strips.clear()
         super().watch_scroll_y(old_value, new_value)
         if self._moving or round(old_value) == round(new_value):
             return
@@ -169,9 +191,9 @@ class Transcript(ScrollView, can_focus=False):
             return
         self._place_rule()
         with self._moves():
-            self.virtual_size = Size(self.size.width, self._height)
+            self._grow()
             self.scroll_to(y=self.scroll_y + self._height - before, animate=False)
-        self.refresh()
+        self._draw_all()
 
     @contextmanager
     def _moves(self) -> Iterator[None]:
@@ -187,7 +209,8 @@ class Transcript(ScrollView, can_focus=False):
         if width != self._stack.width:
             self.screen.clear_selection()
             self._stack.resize(width)
-        self._settle()
+        self._strips.clear()
+        self.settle()
 
     # -- the horizon
 
@@ -220,6 +243,7 @@ class Transcript(ScrollView, can_focus=False):
     def notify_style_update(self) -> None:
         super().notify_style_update()
         self._pen.forget()
+        self._strips.clear()
 
     def _component(self, name: str) -> Style:
         if name == "base":
@@ -231,6 +255,12 @@ class Transcript(ScrollView, can_focus=False):
         return self.get_component_rich_style(f"transcript--{name}", partial=True)
 
     def render_line(self, y: int) -> Strip:
+        if y not in self._strips:
+            self._strips[y] = self._paint(y)
+        return self._strips[y]
+
+    def _paint(self, y: int) -> Strip:
+        """Row `y` of the view."""
         width, base = self.size.width, self._pen.style("base")
         y += self.scroll_offset.y
         rule = self._rule
@@ -258,7 +288,7 @@ class Transcript(ScrollView, can_focus=False):
     # -- selection
 
     def selection_updated(self, selection: Selection | None) -> None:
-        self.refresh()
+        self._draw_all()
 
     def _selected(self, text: str, name: int) -> tuple[int, int] | None:
         selection = self.text_selection
