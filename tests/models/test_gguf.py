@@ -15,6 +15,7 @@ import torch
 from transformers import AutoConfig, AutoModelForCausalLM
 
 from sinkchat import locations
+from sinkchat.engine.engine import SinkEngine
 from sinkchat.errors import ModelError, ModelRefused
 from sinkchat.models import gguf_file, memory
 from sinkchat.models.find import find
@@ -94,6 +95,21 @@ def test_factors_for_each_frequency_turn_the_model_as_the_file_says(tmp_path: Pa
     angles = positions[0, :, None] * torch.cat((expected, expected))
     torch.testing.assert_close(cos[0], angles.cos(), atol=1e-5, rtol=0)
     torch.testing.assert_close(sin[0], angles.sin(), atol=1e-5, rtol=0)
+
+
+def test_a_table_for_long_texts_and_one_for_short_ones_are_carried_over_and_run(tmp_path: Path) -> None:
+    """As Phi-3's long context has them."""
+    long, short = (np.linspace(1, most, 8, dtype=np.float32) for most in (9, 2))
+    file = changed_gguf(
+        tmp_path / "long.gguf",
+        tensors={"rope_factors_long.weight": long, "rope_factors_short.weight": short},
+        fields={"rope.scaling.original_context_length": 64},
+    )
+    loaded = load(find(str(file)), device="cpu", dtype="float32", quant="none")
+    rope = loaded.model.config.rope_parameters
+    assert (rope["rope_type"], rope["original_max_position_embeddings"], rope["factor"]) == ("longrope", 64, 4)
+    assert (rope["long_factor"], rope["short_factor"]) == (long.tolist(), short.tolist())
+    SinkEngine(loaded, window=128)
 
 
 @pytest.mark.parametrize("kind", ["linear", "yarn"])
@@ -178,7 +194,8 @@ def changed_gguf(
 
         def write_header_to_file(self, *args: Any) -> None:
             for key, value in (fields or {}).items():
-                add = self.add_string if isinstance(value, str) else self.add_float32
+                kinds = {str: self.add_string, int: self.add_uint32, float: self.add_float32}
+                add = kinds[type(value)]
                 add(f"{architecture}.{key}", value)
             for name, data in (tensors or {}).items():
                 self.add_tensor(name, data)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -160,6 +162,20 @@ def test_offline_mode_is_said(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None
 
     monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
     with pytest.raises(ModelError, match="HF_HUB_OFFLINE forbids fetching it"):
+        download(HubName(REPO, None), silent)
+
+
+def test_a_disk_that_fills_up_is_said(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
+    import huggingface_hub
+
+    def full(_repo: str, file: str, **options: Any) -> str:
+        if file.endswith(".safetensors"):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return fetch(_repo, file, **options)
+
+    fetch = huggingface_hub.hf_hub_download
+    monkeypatch.setattr(huggingface_hub, "hf_hub_download", full)
+    with pytest.raises(ModelError, match=f"The disk is full: {REPO} could not be fetched whole"):
         download(HubName(REPO, None), silent)
 
 

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
+from transformers import AutoConfig, AutoModelForCausalLM
 
 from sinkchat.cache.attention import NAME
 from sinkchat.errors import ModelError, ModelRefused, UsageError
@@ -23,7 +24,7 @@ from sinkchat.models.progress import Progress
 from sinkchat.models.sampling import Sampling
 from sinkchat.models.stated import UNSTATED_SAMPLING, stated_sampling
 from sinkchat.models.weights import StoredTensor
-from tests.models.tiny import save_llama
+from tests.models.tiny import chatml_tokenizer, save_llama
 
 CPU = torch.device("cpu")
 
@@ -228,6 +229,17 @@ def test_a_config_is_checked_again_with_the_defaults_that_it_leaves_out(folder: 
     source = find(str(folder))
     with pytest.raises(ModelRefused, match="granitemoehybrid and it has a recurrent state"):
         load(source)
+
+
+def test_an_attention_that_cannot_be_replaced_is_refused(tmp_path: Path) -> None:
+    tokenizer = chatml_tokenizer()
+    config = AutoConfig.for_model(
+        "falcon", vocab_size=len(tokenizer), hidden_size=64, num_hidden_layers=1, num_attention_heads=4
+    )
+    AutoModelForCausalLM.from_config(config).save_pretrained(tmp_path)
+    tokenizer.save_pretrained(tmp_path)
+    with pytest.raises(ModelRefused, match="its attention is its own and cannot be reached"):
+        opened(tmp_path)
 
 
 def test_weights_that_are_cut_short_are_said(folder: Path) -> None:
