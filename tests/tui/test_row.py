@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.cells import cell_len, split_graphemes
 
+from sinkchat.chat.printable import visible
 from sinkchat.tui.text.row import LONGEST, Cell, Line, Row, lay_out, plain_rows, steady, wrap
 
 TEXTS = st.text(st.sampled_from("ab ., é漢字あ👩🏽\u0301\u200d\ufe0fأب"), max_size=80)
@@ -15,7 +16,8 @@ TEXTS = st.text(st.sampled_from("ab ., é漢字あ👩🏽\u0301\u200d\ufe0fأب
 
 @settings(deadline=None)
 @given(TEXTS, st.integers(1, 30))
-def test_no_line_is_wider_than_the_screen_and_nothing_is_lost(text: str, width: int) -> None:
+def test_no_line_is_wider_than_the_screen_and_nothing_is_lost(written: str, width: int) -> None:
+    text = steady(visible(written), 0).text
     parts = wrap(text, width)
     assert parts[0][0] == 0
     assert parts[-1][1] == len(text)
