@@ -106,7 +106,8 @@ class Settings:
     quant: str = _setting(
         "text",
         "auto",
-        "How the weights are quantized; auto keeps a stored quantization, else takes nf4 on CUDA and for large models on a fast CPU.",
+        "How the weights are quantized; auto keeps a stored quantization, else takes nf4 on CUDA and for large "
+        "models on a fast CPU.",
         choices=("auto", "none", "nf4", "int8"),
     )
     device: str = _setting("text", "auto", "Where the model runs: auto, cpu, cuda, cuda:1 or mps.")

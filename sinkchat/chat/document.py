@@ -11,7 +11,7 @@ from typing import Any
 from sinkchat.chat.conversation import Conversation
 from sinkchat.chat.happening import Opening, PolicyChange
 from sinkchat.chat.message import Message, TokenRecord
-from sinkchat.chat.records import to_plain
+from sinkchat.chat.plain import to_plain
 from sinkchat.chat.sequence import SequenceRecord
 
 FORMAT = "sinkchat-conversation"

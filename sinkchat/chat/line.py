@@ -12,7 +12,8 @@ import hashlib
 import json
 from dataclasses import dataclass
 
-from sinkchat.chat.records import Record, from_plain, kind_of, to_plain
+from sinkchat.chat.plain import from_plain, kind_of, to_plain
+from sinkchat.chat.records import Record
 
 VERSION = 1
 

@@ -1,4 +1,4 @@
-"""What a session's journal can say: one frozen record per thing that happened, and its form as JSON.
+"""What a session's journal can say: one frozen record per thing that happened.
 
 A conversation is nothing but its records, applied in order (`conversation.py`). A field that an older journal lacks
 takes its default; one that this version does not know is passed over.
@@ -6,13 +6,9 @@ takes its default; one that this version does not know is passed over.
 
 from __future__ import annotations
 
-import dataclasses
-import math
-import types
-import typing
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, cast
+from typing import Literal
 
 from sinkchat.engine.events import CacheState, Reason
 from sinkchat.models.facts import ModelFacts
@@ -266,68 +262,3 @@ KINDS: Mapping[str, type[Record]] = {
     "torn": TornLine,
 }
 """The name of each record in a journal."""
-
-_NAMES = {kind: name for name, kind in KINDS.items()}
-_NAMES_OF: dict[Any, tuple[str, ...]] = {}
-_READERS: dict[Any, Callable[[Any], Any]] = {}
-_NOT_FINITE = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
-
-
-def kind_of(record: Record) -> str:
-    return _NAMES[type(record)]
-
-
-def to_plain(value: Any) -> Any:
-    """What `json` can write. A figure that is not finite becomes the text `nan`, `inf` or `-inf`."""
-    if isinstance(value, float):
-        return value if math.isfinite(value) else str(value)
-    if value is None or isinstance(value, str | int):
-        return value
-    if isinstance(value, tuple | list):
-        return [to_plain(item) for item in value]
-    return {name: to_plain(getattr(value, name)) for name in _field_names(type(value))}
-
-
-def from_plain(kind: str, plain: Mapping[str, Any]) -> Record:
-    """The record that `to_plain` was given. Raises KeyError, TypeError or ValueError for anything else."""
-    record: Record = _reader(KINDS[kind])(plain)
-    return record
-
-
-def _field_names(type_: Any) -> tuple[str, ...]:
-    names = _NAMES_OF.get(type_)
-    if names is None:
-        names = _NAMES_OF[type_] = tuple([field.name for field in dataclasses.fields(type_)])
-    return names
-
-
-def _reader(type_: Any) -> Callable[[Any], Any]:
-    """Turns plain JSON values into `type_`, which is a type that the records' fields have."""
-    read = _READERS.get(type_)
-    if read is None:
-        read = _READERS[type_] = _new_reader(type_)
-    return read
-
-
-def _new_reader(type_: Any) -> Callable[[Any], Any]:
-    if dataclasses.is_dataclass(type_):
-        return _dataclass_reader(cast(type, type_))
-    origin, arguments = typing.get_origin(type_), typing.get_args(type_)
-    if origin in (typing.Union, types.UnionType):
-        return _optional(_reader(next(argument for argument in arguments if argument is not type(None))))
-    if origin is tuple:
-        item = _reader(arguments[0])
-        return lambda values: tuple([item(value) for value in values])
-    if type_ is float:
-        return lambda value: _NOT_FINITE[value] if isinstance(value, str) else value
-    return lambda value: value
-
-
-def _optional(read: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    return lambda value: None if value is None else read(value)
-
-
-def _dataclass_reader(type_: type) -> Callable[[Any], Any]:
-    hints = typing.get_type_hints(type_)
-    readers = [(name, _reader(hints[name])) for name in _field_names(type_)]
-    return lambda plain: type_(**{name: read(plain[name]) for name, read in readers if name in plain})

@@ -10,7 +10,8 @@ from markdown_it import MarkdownIt
 from sinkchat.chat.conversation import Conversation
 from sinkchat.chat.export import render, saved_conversation
 from sinkchat.chat.journal import Journal
-from sinkchat.chat.records import TokenSaid, from_plain, to_plain
+from sinkchat.chat.plain import from_plain, to_plain
+from sinkchat.chat.records import TokenSaid
 from sinkchat.chat.session import ChatSession
 from sinkchat.engine.events import Token
 from tests.fakes import FakeEngine, FakeTemplate
