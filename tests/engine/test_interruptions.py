@@ -229,3 +229,23 @@ def test_sinks_that_could_not_be_computed_again_are_before_the_next_token(change
     calm.hear(calm.engine.prefill(prompt(20, seed=1)))
     assert close(listener.losses[61:80], calm.losses[61:80])
     assert listener.engine.state().sink_entries == change.get("sinks", SINKS)
+
+
+def test_what_an_interrupt_cost_is_told_by_the_next_run() -> None:
+    """Ctrl+C in the middle of a pass is no event, and what it took must not be gone in silence."""
+    listener = Listener(engine())
+    failure = Failure(listener.engine)
+    listener.hear(listener.engine.prefill(prompt(40)))
+    failure.next(KeyboardInterrupt())
+    with pytest.raises(KeyboardInterrupt):
+        list(listener.engine.prefill(prompt(30, seed=1)))
+    assert listener.engine.state().evicted_total == len(listener.evicted) + 7
+    first, *_ = listener.hear(listener.engine.prefill(prompt(30, seed=1)))
+    assert isinstance(first, Evicted)
+    assert first.count == 7
+    theirs = paper.Paper(own(), SINKS, WINDOW)
+    begin = theirs.feed(prompt(40))
+    theirs.evict(SINKS, 7)
+    steps = begin + theirs.feed(prompt(30, seed=1))
+    listener.check()
+    assert close(listener.losses, paper.losses_of(steps))
