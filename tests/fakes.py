@@ -90,8 +90,10 @@ def _mean(values: Iterable[float | None]) -> float | None:
 class FakeTemplate:
     """Frames of a few special tokens: `[sys] words [/sys] [user] ... [/user] [bot] ... [/bot] [user] ...`."""
 
-    def __init__(self, *, plain: bool = False) -> None:
+    def __init__(self, *, plain: bool = False, spaced: bool = False) -> None:
+        """spaced: the frames before a person's text end with a space."""
         self.plain = plain
+        self.spaced = spaced
 
     def opening(self, system: str | None) -> tuple[tuple[int, ...], int]:
         if self.plain:
@@ -105,8 +107,8 @@ class FakeTemplate:
     def ask(self) -> tuple[int, ...]:
         return () if self.plain else (SPECIAL + 5, SPECIAL + 7, SPECIAL + 8)
 
-    def encode(self, text: str) -> tuple[int, ...]:
-        return words(text)
+    def encode(self, text: str, *, after: Sequence[int] = ()) -> tuple[int, ...]:
+        return words(" " + text if self.spaced and after else text)
 
 
 class FakeEngine:

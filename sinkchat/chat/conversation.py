@@ -115,6 +115,9 @@ class Conversation:
             owner = self._owner(sequence, position - sequence.plan_start, time)
             sequence.tokens.append(token)
             if owner is not None:
+                plan = sequence.plan
+                if plan is not None and plan.spaced and owner.number == plan.message and not owner.spoken:
+                    token = replace(token, text=text.removeprefix(" "))
                 owner.tokens.append(token)
                 sequence.turn_tokens += owner.role != "system"
         sequence.plan_done = sequence.next_position - sequence.plan_start

@@ -87,6 +87,8 @@ class PromptPlanned:
     system_tokens: int = 0
     read_before: int = 0
     """Tokens of the same text that earlier prompts fed, which were cut short."""
+    spaced: bool = False
+    """The text's tokens begin with a space of the template's."""
 
 
 @dataclass(frozen=True, slots=True)

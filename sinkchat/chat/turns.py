@@ -32,20 +32,34 @@ class Turns:
         message = self._ledger.begin(role, text, name) if text else None
         if (yield from self._driver.ended(self._driver.catch_up(), message)):
             return False
-        ids = self._template.encode(encodable(text)) if text else ()
         lead, tail = self._lead(bool(text)), self._template.ask() if answered else ()
-        plan = PromptPlanned(message, lead, len(ids), tail, answered, *system)
+        ids, spaced = self._encoded(text, lead) if text else ((), False)
+        plan = PromptPlanned(message, lead, len(ids), tail, answered, *system, spaced=spaced)
         return not (yield from self._driver.ended(self._driver.prompt(plan, ids), message))
 
     def read_on(self, message: Message) -> Generator[Event, None, bool]:
         """What is left of a text that was cut short and that nothing came after. False when it was cut again."""
         system = self._begin_system()
         read = message.tokens_read
-        ids = self._template.encode(encodable(message.text))[read:]
         lead = () if read else self._lead(True)
+        ids, spaced = self._encoded(message.text, lead, read)
+        ids = ids[read:]
         tail = self._template.ask() if message.role == "user" else ()
-        plan = PromptPlanned(message.number, lead, len(ids), tail, message.role == "user", *system, read_before=read)
+        plan = PromptPlanned(
+            *(message.number, lead, len(ids), tail, message.role == "user", *system), read_before=read, spaced=spaced
+        )
         return not (yield from self._driver.ended(self._driver.prompt(plan, ids), message.number))
+
+    def _encoded(self, text: str, lead: tuple[int, ...], read: int = 0) -> tuple[tuple[int, ...], bool]:
+        """All ids of a text of which `read` tokens were read, and whether they begin with the frame's space."""
+        sequence = self._ledger.conversation.sequence
+        ids = self._template.encode(encodable(text))
+        if sequence.place == "person" and sequence.turn_tokens != read:
+            return ids, False  # something was said in this turn before
+        begins = sequence.next_position + len(lead) - read
+        frame = self._opening if begins == len(self._opening) else self._template.between()
+        behind = self._template.encode(encodable(text), after=frame)
+        return behind, behind != ids
 
     def _begin_system(self) -> tuple[int | None, int]:
         """The message whose tokens open the sequence, and how many they are; once, with its first prompt."""

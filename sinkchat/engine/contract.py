@@ -102,6 +102,11 @@ class Template(Protocol):
         """Ids that close the person's turn and open the model's reply."""
         ...
 
-    def encode(self, text: str) -> tuple[int, ...]:
-        """A person's or file's text; a special token spelled out in it stays text."""
+    def encode(self, text: str, *, after: Sequence[int] = ()) -> tuple[int, ...]:
+        """A person's or file's text; a special token spelled out in it stays text.
+
+        after: the ids of `opening` or `between` when the text is the first behind them. A space at the end of such a
+        frame is left to the text, since most tokenizers put it into a word's first token; where there is one, the
+        text's tokens begin with it.
+        """
         ...

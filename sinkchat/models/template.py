@@ -6,7 +6,7 @@ encoded once, and the texts are put between.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from sinkchat.errors import ModelError
@@ -37,7 +37,8 @@ class ChatTemplate:
         used = set(tokenizer(frames.bare + frames.between + frames.ask, add_special_tokens=False)["input_ids"])
         marks = find_marks(added, frames.ask)
         self._encoder = TextEncoder(tokenizer, control=(used & added.keys()) | marks.keys())
-        self._between = self._encoder.frame(frames.between, leads=True)
+        self._spaced: set[tuple[int, ...]] = set()
+        self._between = self._leading(frames.between)
         self._ask = self._encoder.frame(frames.ask)
         self.stop_ids = self._stops(added)
         """Tokens that the template ends a reply with; empty where it has none of its own."""
@@ -53,11 +54,12 @@ class ChatTemplate:
         if self.plain:
             return self._plain_opening(system)
         if system is None:
-            ids = self._encoder.frame(self._frames.bare, first=True, leads=True)
+            ids = self._leading(self._frames.bare, first=True)
             return ids, self._injected(ids)
         middle, person = self._frames.middle, self._frames.person
-        before = self._encoder.frame(self._frames.head, first=True, leads=True) + self._encoder.text(system)
-        after = self._encoder.frame(middle, leads=True)
+        head = self._leading(self._frames.head, first=True)
+        before = head + self.encode(system, after=head)
+        after = self._leading(middle, behind=before)
         if not middle.endswith(person):
             return before + after, len(before + after)
         closing = self._encoder.frame(middle[: len(middle) - len(person)])
@@ -71,9 +73,21 @@ class ChatTemplate:
         """Ids that close the person's turn and open the model's reply."""
         return self._ask
 
-    def encode(self, text: str) -> tuple[int, ...]:
-        """A person's or file's text; a special token spelled out in it stays text."""
-        return self._encoder.text(text)
+    def encode(self, text: str, *, after: Sequence[int] = ()) -> tuple[int, ...]:
+        """A person's or file's text; a special token spelled out in it stays text.
+
+        after: the ids of `opening` or `between` when the text is the first behind them: the space that they end with
+        in writing is the text's.
+        """
+        return self._encoder.text(" " + text if tuple(after) in self._spaced else text)
+
+    def _leading(self, frame: str, *, first: bool = False, behind: tuple[int, ...] = ()) -> tuple[int, ...]:
+        """Ids of a frame that a text follows, without the space at its end. `behind`: what stands before it."""
+        bare = frame.removesuffix(" ")
+        ids = self._encoder.frame(bare, first=first, leads=True)
+        if bare != frame:
+            self._spaced.add(behind + ids)
+        return ids
 
     def _plain_opening(self, system: str | None) -> tuple[tuple[int, ...], int]:
         with_bos = self._tokenizer("a")["input_ids"]

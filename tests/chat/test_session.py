@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import logging
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -206,9 +206,9 @@ def test_positions_tell_where_each_message_stands(open_chat: OpenChat) -> None:
 
 def test_half_characters_reach_the_journal_and_not_the_tokenizer(folder: Path) -> None:
     class Strict(FakeTemplate):
-        def encode(self, text: str) -> tuple[int, ...]:
+        def encode(self, text: str, *, after: Sequence[int] = ()) -> tuple[int, ...]:
             text.encode("utf-8")
-            return super().encode(text)
+            return super().encode(text, after=after)
 
     chat = ChatSession(FakeEngine(), Strict(), Journal.create(folder))
     drain(chat.say("a\udc80b \ud83d\ude00"))

@@ -57,10 +57,12 @@ SMALL_CHATS = chats(
 
 def appended(template: ChatTemplate, chat: Chat, space: str = "") -> list[int]:
     """Every id that is fed for this chat, in order. `space`: what the model writes itself before a reply."""
-    ids = list(template.opening(chat.system)[0])
+    lead = template.opening(chat.system)[0]
+    ids = list(lead)
     for said, reply in chat.turns:
-        ids += [*template.encode(said), *template.ask(), *template.encode(space + reply), *template.between()]
-    return [*ids, *template.encode(chat.last), *template.ask()]
+        ids += [*template.encode(said, after=lead), *template.ask(), *template.encode(space + reply)]
+        ids += (lead := template.between())
+    return [*ids, *template.encode(chat.last, after=lead), *template.ask()]
 
 
 def messages(chat: Chat) -> list[dict[str, str]]:

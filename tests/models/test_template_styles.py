@@ -28,12 +28,13 @@ def appended(style: Style, template: ChatTemplate, chat: Chat) -> list[int]:
         ids: list[int] = style.tokenizer(text, add_special_tokens=False)["input_ids"] if text else []
         return ids
 
-    ids = list(template.opening(chat.system)[0])
+    lead = template.opening(chat.system)[0]
+    ids = list(lead)
     for said, reply in chat.turns:
-        ids += [*template.encode(said), *template.ask()]
+        ids += [*template.encode(said, after=lead), *template.ask()]
         ids += [*written(style.thinking + style.opened.rstrip(" ")), *template.encode(_space(style) + reply)]
-        ids += template.between()
-    return [*ids, *template.encode(chat.last), *template.ask()]
+        ids += (lead := template.between())
+    return [*ids, *template.encode(chat.last, after=lead), *template.ask()]
 
 
 def _space(style: Style) -> str:
@@ -70,6 +71,17 @@ def test_appended_turns_read_as_the_template_renders_them(name: str) -> None:
         assert text == expected or (text.startswith(expected) and ask.endswith(text[len(expected) :]))
 
     check()
+
+
+@pytest.mark.parametrize("name", ["[INST]", "[INST], system with the latest", "spoken", "phi"])
+def test_ids_are_those_of_the_whole_rendering_where_a_frame_ends_with_a_space(name: str) -> None:
+    style = STYLES[name]
+    template = ChatTemplate(style.tokenizer)
+    for system in (None, "read the sea"):
+        chat = Chat(system, (("the sea", "read another book"),) if system is None else (), "read the sea")
+        ids = style.tokenizer(rendered(style, chat), add_special_tokens=False)["input_ids"]
+        # A reply's header that the template has only behind the reply is fed before it.
+        assert appended(style, template, chat)[: len(ids) - 1] == ids[:-1]
 
 
 def test_a_reply_is_opened_though_the_template_knows_no_generation_prompt() -> None:
