@@ -88,12 +88,13 @@ class BoundedCache:
                 use_cache=False,
                 feeding=feeding,
             )
+            fed = Fed(out.logits[0], feeding.shares(), feeding.learned(), feeding.weights())
         except BaseException:
             if lost := self.slots.abort(step):
                 self.lost.append(lost)
             raise
         self.slots.commit(step)
-        return Fed(out.logits[0], feeding.shares(), feeding.learned(), feeding.weights())
+        return fed
 
     @torch.inference_mode()
     def relayout(self, rows: int, moves: Sequence[tuple[int, int]] = ()) -> None:
