@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
+import signal
 import sys
 from collections.abc import Callable
 from typing import Any, ClassVar, TextIO
@@ -23,6 +25,9 @@ from sinkchat.tui.terminal import guarded
 PATIENCE = 0.5
 """Seconds that leaving waits for the session to be closed in order. All of it is on disk already."""
 
+ENDING = ("SIGINT", "SIGTERM", "SIGHUP")
+"""Signals that end the program in order: the session is closed and the terminal is as it was before."""
+
 
 class SinkchatApp(App[None]):
     CSS_PATH = "sinkchat.tcss"
@@ -35,6 +40,7 @@ class SinkchatApp(App[None]):
         super().__init__()
         self.terminal: TextIO | None = None
         """Where programs that are started from the screen are seen; None where it is the usual one."""
+        self._asked_by: int | None = None  # the signal that ends the program
         self._themes = themes.load_themes()
         for theme in self._themes.by_name.values():
             self.register_theme(themes.to_textual(theme))
@@ -50,6 +56,23 @@ class SinkchatApp(App[None]):
             themes=sorted(self._themes.by_name),
             trouble=" ".join(troubles),
         )
+
+    def on_load(self) -> None:
+        if self.is_headless:
+            return
+        for name in ENDING:
+            number = getattr(signal, name, None)
+            # A signal that whoever started us has set to be ignored stays ignored.
+            if number is not None and signal.getsignal(number) is not signal.SIG_IGN:
+                asyncio.get_running_loop().add_signal_handler(number, self._end, number)
+
+    def _end(self, number: int) -> None:
+        self._asked_by = number
+        self.exit(return_code=128 + number)
+
+    def _terminal_gone(self) -> None:
+        if self._asked_by is None:
+            self._end(signal.SIGHUP)
 
     def get_default_screen(self) -> ChatScreen:
         return self._chat
@@ -68,9 +91,9 @@ class SinkchatApp(App[None]):
 
     def run(self, *args: Any, **kwargs: Any) -> None:
         """Show the screen until the person leaves, with the terminal to ourselves."""
-        with guarded(locations.log_file()) as self.terminal:
+        with guarded(locations.log_file(), self._terminal_gone) as self.terminal:
             super().run(*args, **kwargs)
-        if self.return_code:
+        if self.return_code and self._asked_by is None:
             log = locations.log_file()
             print(
                 f"sinkchat ended by an error of its own, and the log {log} says more; what was said is on disk.",

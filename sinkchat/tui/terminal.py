@@ -2,26 +2,48 @@
 
 from __future__ import annotations
 
+import io
 import logging
 import os
+import select
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TextIO
+from typing import Any, TextIO
+
+
+class _Screen(io.FileIO):
+    """The terminal, which can be closed while it is drawn on: what is drawn then is seen by nobody, and is no error."""
+
+    def __init__(self, descriptor: int, gone: Callable[[], None]) -> None:
+        super().__init__(descriptor, "w")
+        self._gone = gone
+
+    def write(self, data: Any) -> int:
+        try:
+            while (written := super().write(data)) is None:
+                # Another program has left the terminal in a state in which it does not wait for slow readers.
+                select.select([], [self], [])
+        except OSError:
+            self._gone()
+            return len(data)
+        return written
 
 
 @contextmanager
-def guarded(log: Path) -> Iterator[TextIO | None]:
+def guarded(log: Path, gone: Callable[[], None] = lambda: None) -> Iterator[TextIO | None]:
     """Inside, file descriptors 1 and 2 are the log file, and the screen is drawn through a duplicate of the terminal.
 
-    Yields that duplicate, for programs that are started meanwhile; None where there is no terminal to guard.
+    Yields that duplicate, for programs that are started meanwhile; None where there is no terminal to guard. `gone`
+    is called, from any thread and perhaps often, once the terminal is closed from the other side.
     """
     shown = next((descriptor for descriptor in (2, 1) if _is_terminal(descriptor)), None)
     if shown is None:
         yield None
         return
-    terminal = os.fdopen(os.dup(shown), "w", encoding="utf-8", errors="replace")
+    screen = io.BufferedWriter(_Screen(os.dup(shown), gone))
+    terminal = io.TextIOWrapper(screen, encoding="utf-8", errors="replace")
     target = _open_log(log)
     kept = {descriptor: os.dup(descriptor) for descriptor in (1, 2) if _is_terminal(descriptor)}
     streams = sys.__stdout__, sys.__stderr__

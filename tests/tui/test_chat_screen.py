@@ -475,3 +475,27 @@ def test_leaving_waits_neither_for_a_load_nor_for_a_token(play: Play) -> None:
         stuck.set()
 
     play(scenario, open_session=hang, wait=False)
+
+
+def test_keys_do_their_work_in_the_order_in_which_they_are_pressed(play: Play) -> None:
+    async def scenario(chat: Chat) -> None:
+        for key in ("a", "b", "c", "left", "left", "X", "home", "Y", "end", "Z", "backspace", "enter"):
+            chat.app.simulate_key(key)
+        await chat.until(lambda: "person: " in chat.said)
+        assert "person: YaXbc" in chat.said
+
+    play(scenario)
+
+
+def test_a_hint_stays_until_something_else_is_in_the_box(play: Play) -> None:
+    async def scenario(chat: Chat) -> None:
+        for key in ("slash", "x", "y", "z"):
+            chat.app.simulate_key({"slash": "/"}.get(key, key))
+        chat.app.simulate_key("enter")
+        await chat.until(lambda: "no command /xyz" in chat.hint)
+        await chat.pilot.pause(0.05)
+        assert "no command /xyz" in chat.hint
+        await chat.press("a")
+        assert chat.hint == ""
+
+    play(scenario)

@@ -74,6 +74,8 @@ class ChatScreen(ListeningScreen):
         self._send_key, self._themes = send_key, themes
         self._opening: Progress | None = None
         self._panel_wanted: bool | None = None
+        self._hinted_at = ""
+        """What was in the box when the hint was given: it stays until something else is."""
         self._next_status = 0.0
         self._shown_phase: runs.Phase | None = None
         self._interrupted_at = -TWICE
@@ -217,7 +219,8 @@ class ChatScreen(ListeningScreen):
             self.prompt.focus()
 
     def on_prompt_typed(self) -> None:
-        self.query_one(Hint).clear()
+        if self.prompt.text != self._hinted_at:
+            self.query_one(Hint).clear()
 
     def on_prompt_scrolled(self, event: Prompt.Scrolled) -> None:
         self.transcript.page(event.pages)
@@ -310,6 +313,7 @@ class ChatScreen(ListeningScreen):
     # -- what the orders need
 
     def hint(self, text: str, *, error: bool = False) -> None:
+        self._hinted_at = self.prompt.text
         self.query_one(Hint).say(text, error=error)
 
     def show_help(self) -> None:

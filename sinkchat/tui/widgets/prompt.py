@@ -89,12 +89,17 @@ class Prompt(TextArea):
     async def _on_key(self, event: events.Key) -> None:
         self.typed_at = time.monotonic()
         action = self._action(event.key)
-        if action is None:
+        if action is None and (event.is_printable or event.key not in self._bindings.key_to_bindings):
             await super()._on_key(event)
             return
         event.stop()
         event.prevent_default()
-        action()
+        if action is not None:
+            action()
+            return
+        # A text box's own keys would take a longer way than letters do, and be overtaken by them.
+        for binding in self._bindings.get_bindings_for_key(event.key):
+            await self.run_action(binding.action)
 
     def _action(self, key: str) -> Callable[[], object] | None:
         """What a key does here that it does not do in any other text box."""
