@@ -138,11 +138,12 @@ class Switcher:
                 f"{trained:,}; stay with a bounded policy, or /clear."
             )
         rows = self._sequence.cache.slots.rows
-        needed = state.kv_bytes * max(0, state.position - rows) // rows
+        # while buffers grow, the old and the new ones lie side by side
+        needed = state.kv_bytes * max(0, 2 * state.position - rows) // rows
         memory = device_memory(self._facts.device)
         if memory and needed > memory.free:
             raise CacheError(
-                f"The full cache of {state.position:,} tokens needs {needed / 2**30:.1f} GiB more and "
+                f"The full cache of {state.position:,} tokens needs {needed / 2**30:.1f} GiB more while it grows, and "
                 f"{memory.free / 2**30:.1f} GiB are free; stay with a bounded policy, or /clear."
             )
 
