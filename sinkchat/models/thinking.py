@@ -22,8 +22,12 @@ PAIRS = {
     "<|begin_of_thought|>": "<|end_of_thought|>",
     "<|START_THINKING|>": "<|END_THINKING|>",
     "◁think▷": "◁/think▷",
+    "<|channel>": "<channel|>",
 }
 """What opens thinking, and what closes it."""
+
+_NAMES = {"<|channel>": "thought"}
+"""What is written behind an opening mark and is no thinking yet."""
 
 _CHANNELS = frozenset(("<|start|>", "<|channel|>", "<|message|>", "<|end|>", "<|constrain|>"))
 
@@ -87,6 +91,7 @@ class ThinkingSplitter:
         self.part: Part = "answer" if marks.opened is None else "thinking"
         """What the next token belongs to, if it is no mark."""
         self._closes = marks.opened
+        self._name = ""  # what may follow the mark that came last
         self._fresh = True  # nothing was said in this part yet
         self._broken = marks.opened is not None  # a mark came before, whose line breaks are its own
         self._held = ""  # what may become a mark
@@ -120,7 +125,7 @@ class ThinkingSplitter:
             return self._pass_channel(mark)
         silent = self._fresh and not self._held.strip()
         if mark in PAIRS and silent:
-            self._enter("thinking", PAIRS[mark])
+            self._enter("thinking", PAIRS[mark], _NAMES.get(mark, ""))
         elif (mark == self._closes and self.part == "thinking") or (mark in PAIRS.values() and silent):
             self._enter("answer", None)
         else:
@@ -147,8 +152,8 @@ class ThinkingSplitter:
         self._fresh = False
         return self.part, said
 
-    def _enter(self, part: Part, closes: str | None) -> None:
-        self.part, self._closes = part, closes
+    def _enter(self, part: Part, closes: str | None, name: str = "") -> None:
+        self.part, self._closes, self._name = part, closes, name
         self._fresh, self._broken, self._held = True, True, ""
 
     def _open_by_text(self) -> None:
@@ -156,7 +161,7 @@ class ThinkingSplitter:
         said = self._held.lstrip()
         for opens, closes in PAIRS.items():
             if said.startswith(opens) and (self.part == "answer" or closes == self._closes):
-                self._enter("thinking", closes)
+                self._enter("thinking", closes, _NAMES.get(opens, ""))
                 self._held = said[len(opens) :]
                 return
 
@@ -165,6 +170,7 @@ class ThinkingSplitter:
         before, closed, after = self._held.partition(self._closes)
         if not closed:
             return "thinking", self._release(_may_begin(self._held, (self._closes,)))
+        before = before.removeprefix(self._name)
         thought = before if before.strip() else ""
         self._enter("answer", None)
         self._held = after
@@ -173,6 +179,10 @@ class ThinkingSplitter:
 
     def _release(self, keep: int = 0) -> str:
         """What is surely no mark of what is held; `keep` characters at its end may be one."""
+        if self._name and len(self._held) < len(self._name) and self._name.startswith(self._held):
+            return ""
+        if self._name:
+            self._held, self._name = self._held.removeprefix(self._name), ""
         if self._broken:
             self._held = self._held.lstrip(_BREAKS)
         if self._fresh:

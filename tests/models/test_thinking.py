@@ -47,6 +47,14 @@ def test_marks_that_are_tokens_part_a_reply() -> None:
     assert parted(marks(TOKEN_MARKS), tokens) == ("Let me see.\n", "Yes.")
 
 
+def test_a_name_behind_the_mark_is_no_thinking() -> None:
+    how = marks({7: "<|channel>", 8: "<channel|>"})
+    assert parted(how, [(7, ""), *spelled("thought", "\n", "Hm"), (8, ""), *spelled("Yes")]) == ("Hm", "Yes")
+    assert parted(how, [(7, ""), *spelled("though", "t\nHm"), (8, ""), *spelled("Yes")]) == ("Hm", "Yes")
+    assert parted(how, [(7, ""), *spelled("thought", "\n"), (8, ""), *spelled("Yes")]) == ("", "Yes")
+    assert parted(how, [(7, ""), *spelled("Th", "is"), (8, ""), *spelled("Yes")]) == ("This", "Yes")
+
+
 def test_marks_that_are_hidden_tokens_part_a_reply_too() -> None:
     how = marks({7: "[THINK]", 8: "[/THINK]"})
     assert parted(how, [(7, ""), *spelled("Hm"), (8, ""), *spelled("Yes")]) == ("Hm", "Yes")
@@ -148,7 +156,7 @@ def test_nothing_but_marks_and_the_blanks_around_them_is_ever_lost(pieces: list[
         return "".join(text.split())
 
     # Marks that stand in no place of theirs are said; they are left out on both sides.
-    assert bare(thinking + "|" + answer).replace("|", "") == bare("".join(pieces) + "END OF IT")
+    assert bare(f"{thinking} {answer}") == bare("".join(pieces) + "END OF IT")
 
 
 @given(PIECES, st.integers(0, 20))
