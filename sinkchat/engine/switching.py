@@ -143,7 +143,7 @@ class Switcher:
         memory = device_memory(self._facts.device)
         if memory and needed > memory.free:
             raise CacheError(
-                f"The full cache of {state.position:,} tokens needs {needed / 2**30:.1f} GiB more while it grows, and "
+                f"The full cache of {state.position:,} tokens needs {needed / 2**30:.1f} GiB more to grow, and "
                 f"{memory.free / 2**30:.1f} GiB are free; stay with a bounded policy, or /clear."
             )
 
