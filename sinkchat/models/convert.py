@@ -24,6 +24,8 @@ from sinkchat.models.progress import Progress, ProgressSink
 
 _FOR_TOKENIZER = 50_000_000
 """Bytes of disk, with some to spare."""
+_FOR_VOCABULARY = 256_000_000
+"""Bytes of memory while the file is read: its vocabulary and merges as objects."""
 
 
 def convert(parts: Sequence[Path], folder: Path, title: str, progress: ProgressSink) -> None:
@@ -60,7 +62,12 @@ def convert(parts: Sequence[Path], folder: Path, title: str, progress: ProgressS
                 output_loading_info=True,
                 **options,
             )
-    except (ValueError, KeyError, IndexError, RuntimeError, ImportError, NotImplementedError) as error:
+    except ModelError:
+        raise
+    except Exception as error:
+        # A file that is not as expected raises anything, and tokenizers the bare class.
+        if isinstance(error, OSError) and error.errno is not None:  # the system's
+            raise
         raise _unreadable(error, title) from error
     _check_all_used(model, report, header, title)
     try:
@@ -90,7 +97,7 @@ def _check_room(header: GgufHeader, title: str) -> None:
 
     elements = [math.prod(shape) for _, shape in header.weights]
     check_disk(2 * sum(elements) + _FOR_TOKENIZER, title)
-    needed, free = 2 * sum(elements) + 8 * max(elements, default=0), free_bytes("cpu")
+    needed, free = 2 * sum(elements) + 8 * max(elements, default=0) + _FOR_VOCABULARY, free_bytes("cpu")
     if free is not None and needed > free:
         raise ModelError(
             f"Converting {title} needs {needed / 1e9:.1f} GB of memory, and {free / 1e9:.1f} GB are free; "

@@ -101,7 +101,7 @@ def load(
     matrices = () if stored else tensors
     chosen = place(device=device, dtype=dtype, quant=bits, checkpoint=checkpoint, tensors=matrices)
     trained = int(getattr(text, "max_position_embeddings", None) or DEFAULT_WINDOW)
-    layout = layout_of(model_config)
+    layout = layout_of(model_config, name)
     several = spread(device_map, device, chosen.device)
     plan = Plan(
         "cuda:*" if several else str(chosen.device),
@@ -173,7 +173,7 @@ def _described(folder: Path, name: str, allowed: Allowed) -> tuple[Any, Any]:
         ) from error
     try:
         tokenizer = AutoTokenizer.from_pretrained(folder, **options)
-    except (OSError, ValueError, KeyError, TypeError, ImportError, AttributeError) as error:
+    except Exception as error:  # tokenizers raises the bare class for a broken file
         raise ModelError(
             f"The tokenizer of {name} cannot be loaded ({_short(error)}); the folder needs its tokenizer.json."
         ) from error

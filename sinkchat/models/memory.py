@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from sinkchat.errors import ModelError
+from sinkchat.errors import ModelError, ModelRefused
 from sinkchat.models.weights import StoredTensor
 
 MARGIN = {"cuda": 640 << 20, "mps": 640 << 20, "cpu": 256 << 20}
@@ -60,17 +60,23 @@ class Plan:
     """The checkpoint is quantized already, and `quant` is what in."""
 
 
-def layout_of(config: Any) -> Layout:
-    """config: that of transformers, or its text part."""
+def layout_of(config: Any, name: str) -> Layout:
+    """config: that of transformers. Raises `ModelRefused` where it does not tell."""
     text = config.get_text_config()
-    heads = int(text.num_attention_heads)
-    width = int(getattr(text, "head_dim", None) or text.hidden_size // heads)
-    return Layout(
-        layers=int(text.num_hidden_layers),
-        kv_heads=int(getattr(text, "num_key_value_heads", None) or heads),
-        key_dim=width,
-        value_dim=int(getattr(text, "v_head_dim", None) or width),
-    )
+    try:
+        heads = int(text.num_attention_heads)
+        width = int(getattr(text, "head_dim", None) or text.hidden_size // heads)
+        return Layout(
+            layers=int(text.num_hidden_layers),
+            kv_heads=int(getattr(text, "num_key_value_heads", None) or heads),
+            key_dim=width,
+            value_dim=int(getattr(text, "v_head_dim", None) or width),
+        )
+    except (AttributeError, TypeError, ValueError, ArithmeticError) as error:
+        raise ModelRefused(
+            f"{name} is refused: its config.json does not tell how many heads and layers its cache is for ({error}); "
+            "choose a model of another family."
+        ) from error
 
 
 def is_quantized(tensor: StoredTensor) -> bool:

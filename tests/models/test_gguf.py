@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import shutil
 from pathlib import Path
+from random import Random
 from types import SimpleNamespace
 from typing import Any
 
@@ -172,6 +174,19 @@ def test_a_file_that_is_cut_short_is_said_and_nothing_is_left(tiny_file: Path, t
     with pytest.raises(ModelError, match=r"The file short\.gguf could not be converted"):
         converted(short, "short", silent)
     assert [path.suffix for path in locations.models_dir().iterdir()] == [".lock"]
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_a_damaged_file_is_said_whatever_is_damaged(seed: int, tiny_file: Path, tmp_path: Path) -> None:
+    """Twenty bytes of its metadata are others; what still is a model may load."""
+    random = Random(seed)
+    content = bytearray(tiny_file.read_bytes())
+    for _ in range(20):
+        content[random.randrange(4, 12_000)] = random.randrange(256)
+    damaged = tmp_path / "damaged.gguf"
+    damaged.write_bytes(content)
+    with contextlib.suppress(ModelError):
+        converted(damaged, "damaged", silent)
 
 
 def changed_gguf(

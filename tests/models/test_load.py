@@ -272,6 +272,15 @@ def test_a_folder_without_a_tokenizer_is_said(folder: Path) -> None:
         opened(folder)
 
 
+@pytest.mark.parametrize(
+    "content", ["{", "{}", '{"model": {"type": "BPE", "vocab": {"a": 0}, "merges": [["a", "b"]]}}']
+)
+def test_a_broken_tokenizer_is_said(content: str, folder: Path) -> None:
+    (folder / "tokenizer.json").write_text(content)
+    with pytest.raises(ModelError, match=r"The tokenizer of .* cannot be loaded"):
+        opened(folder)
+
+
 def test_code_in_the_folder_is_never_run(folder: Path, tmp_path: Path) -> None:
     (folder / "mine.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')\nclass Mine: pass\nclass Conf: pass\n")
     changed(folder, "config.json", auto_map={"AutoConfig": "mine.Conf", "AutoModelForCausalLM": "mine.Mine"})

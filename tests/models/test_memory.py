@@ -13,7 +13,7 @@ from transformers import AutoConfig
 
 from sinkchat.cache.bounded import BoundedCache
 from sinkchat.cache.proof import prove
-from sinkchat.errors import ModelError
+from sinkchat.errors import ModelError, ModelRefused
 from sinkchat.models.find import find
 from sinkchat.models.load import load
 from sinkchat.models.memory import Layout, Plan, check_memory, layout_of, need, weight_need
@@ -112,14 +112,14 @@ def test_the_estimate_of_the_cache_is_what_is_allocated(window: int, tiny_folder
     loaded = load(find(str(tiny_folder)), device="cpu", dtype="bfloat16", window=window)
     cache = BoundedCache(loaded.model, prove(loaded.model, window), window=window)
     cache.warm_up()
-    assert layout_of(loaded.model.config).bytes(window, 2) == cache.kv_bytes
+    assert layout_of(loaded.model.config, "m").bytes(window, 2) == cache.kv_bytes
 
 
 def test_heads_of_a_width_of_their_own_are_counted() -> None:
     config = AutoConfig.for_model(
         "gemma2", hidden_size=64, num_attention_heads=2, num_key_value_heads=1, head_dim=128
     )
-    assert layout_of(config).bytes(10, 2) == config.num_hidden_layers * 10 * 256 * 2
+    assert layout_of(config, "m").bytes(10, 2) == config.num_hidden_layers * 10 * 256 * 2
 
 
 @pytest.mark.parametrize(
@@ -135,3 +135,10 @@ def test_heads_of_a_width_of_their_own_are_counted() -> None:
 def test_what_bitsandbytes_leaves_alone_is_counted_whole(name: str) -> None:
     plan = Plan("cpu", "nf4", torch.bfloat16, 64)
     assert weight_need((StoredTensor(name, (64, 64), 8192),), plan) == 8192
+
+
+def test_a_config_that_does_not_tell_its_heads_is_refused() -> None:
+    config = AutoConfig.for_model("llama")
+    config.num_attention_heads = None
+    with pytest.raises(ModelRefused, match="does not tell how many heads"):
+        layout_of(config, "their/model")
