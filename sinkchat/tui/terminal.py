@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import fcntl
 import io
 import logging
 import os
 import select
+import struct
 import sys
+import termios
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TextIO
+
+USUAL_COLUMNS, USUAL_ROWS = 80, 24
 
 
 class _Screen(io.FileIO):
@@ -42,6 +47,7 @@ def guarded(log: Path, gone: Callable[[], None] = lambda: None) -> Iterator[Text
     if shown is None:
         yield None
         return
+    _give_size(shown)
     screen = io.BufferedWriter(_Screen(os.dup(shown), gone))
     terminal = io.TextIOWrapper(screen, encoding="utf-8", errors="replace")
     target = _open_log(log)
@@ -68,6 +74,17 @@ def guarded(log: Path, gone: Callable[[], None] = lambda: None) -> Iterator[Text
             os.close(original)
         os.close(target)
         terminal.close()
+
+
+def _give_size(descriptor: int) -> None:
+    """Let a terminal that does not say how large it is, as on a serial line, be of the usual size: what draws on it
+    would guess otherwise, at one place one size and at another place another."""
+    try:
+        if 0 in os.get_terminal_size(descriptor):
+            size = struct.pack("HHHH", USUAL_ROWS, USUAL_COLUMNS, 0, 0)
+            fcntl.ioctl(descriptor, termios.TIOCSWINSZ, size)
+    except OSError:
+        return
 
 
 def _is_terminal(descriptor: int) -> bool:
