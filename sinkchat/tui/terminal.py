@@ -19,7 +19,7 @@ USUAL_COLUMNS, USUAL_ROWS = 80, 24
 
 
 class _Screen(io.FileIO):
-    """The terminal, which can be closed while it is drawn on: what is drawn then is seen by nobody, and is no error."""
+    """The terminal, which can be closed while it is drawn on; what is drawn then nobody sees."""
 
     def __init__(self, descriptor: int, gone: Callable[[], None]) -> None:
         super().__init__(descriptor, "w")
