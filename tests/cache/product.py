@@ -37,16 +37,16 @@ def models(name: str) -> tuple[nn.Module, nn.Module, Turns]:
     return tiny.tiny_llama(**MODELS[name]), product, prove(product, 4096)
 
 
-def facts(model: nn.Module) -> ModelFacts:
+def facts(model: nn.Module, trained_length: int | None = None) -> ModelFacts:
     config: Any = model.config
     return ModelFacts(
         name="tiny",
         revision=None,
-        family="llama",
+        family=config.model_type,
         layers=config.num_hidden_layers,
         heads=config.num_attention_heads,
-        kv_heads=config.num_key_value_heads,
-        trained_length=config.max_position_embeddings,
+        kv_heads=getattr(config, "num_key_value_heads", config.num_attention_heads),
+        trained_length=trained_length or config.max_position_embeddings,
         quant="none",
         dtype=str(model.dtype).removeprefix("torch."),
         device="cpu",
@@ -55,18 +55,22 @@ def facts(model: nn.Module) -> ModelFacts:
 
 
 class Witnessed(BoundedCache):
-    """Keeps the logits `[V]` and shares `[L, H]` of every token of the sequence, by its position."""
+    """Keeps what came of every token of the sequence, by its position."""
 
     def __init__(self, *args: Any, **settings: Any) -> None:
         super().__init__(*args, **settings)
-        self.logits: dict[int, Tensor] = {}
-        self.shares: dict[int, Tensor] = {}
+        self.logits: dict[int, Tensor] = {}  # [V]
+        self.shares: dict[int, Tensor] = {}  # [L, H]
+        self.learned: dict[int, Tensor] = {}  # [L, H]
 
     def feed(self, ids: Sequence[int], step: Step) -> Fed:
         fed = super().feed(ids, step)
         if not step.rerun:
-            self.logits |= zip(range(step.first, step.first + step.count), fed.logits, strict=True)
-            self.shares |= zip(range(step.first, step.first + step.count), fed.shares, strict=True)
+            positions = range(step.first, step.first + step.count)
+            self.logits |= zip(positions, fed.logits, strict=True)
+            self.shares |= zip(positions, fed.shares, strict=True)
+            if fed.learned is not None:
+                self.learned |= zip(positions, fed.learned, strict=True)
         return fed
 
 
@@ -79,12 +83,21 @@ class Run:
     @property
     def logits(self) -> Tensor:
         """`[T, V]`"""
-        return torch.stack([self.cache.logits[p] for p in sorted(self.cache.logits)])
+        return _stack(self.cache.logits)
 
     @property
     def shares(self) -> Tensor:
-        """`[T, L, H]`"""
-        return torch.stack([self.cache.shares[p] for p in sorted(self.cache.shares)])
+        """`[T, L, H]`; NaN in layers with a window of their own."""
+        return _stack(self.cache.shares)
+
+    @property
+    def learned(self) -> Tensor | None:
+        """`[T, L, H]`; None of a model without learned sinks."""
+        return _stack(self.cache.learned) if self.cache.learned else None
+
+
+def _stack(kept: dict[int, Tensor]) -> Tensor:
+    return torch.stack([kept[position] for position in sorted(kept)])
 
 
 def run(
@@ -99,6 +112,7 @@ def run(
     positions: str = "cache",
     start_position: int = 0,
     schedule: paper.Schedule | None = None,
+    trained_length: int | None = None,
 ) -> Run:
     """Feed the tokens in chunks, with the live changes of the schedule between them, as the engine makes them."""
     witnessed = Witnessed(
@@ -111,7 +125,7 @@ def run(
         start_position=start_position,
     )
     sequence = TokenSequence(witnessed)
-    switcher = Switcher(sequence, facts(model), chunk, lambda first, last: "")
+    switcher = Switcher(sequence, facts(model, trained_length), chunk, lambda first, last: "")
     done = Run(witnessed)
     edges = sorted({0, len(tokens), *(schedule or {})})
     for start, end in pairwise(edges):
