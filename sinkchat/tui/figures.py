@@ -5,10 +5,6 @@ from __future__ import annotations
 NOTHING = "–"
 
 
-def count(value: int | None) -> str:
-    return NOTHING if value is None else f"{value:,}"
-
-
 def plural(value: int, noun: str, nouns: str = "") -> str:
     """`1 token`, `2,048 tokens`."""
     return f"{value:,} {noun if value == 1 else nouns or noun + 's'}"

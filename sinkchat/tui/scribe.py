@@ -74,13 +74,6 @@ class Scribe:
         """Move the horizon to where this state of the cache has it."""
         self._transcript.look(Sight(self.sequence, cache.sink_entries, cache.horizon))
 
-    def last_reply(self, conversation: Conversation) -> str | None:
-        """The text of the newest reply, as it was said."""
-        for message in reversed(conversation.messages):
-            if message.role == "assistant" and message.tokens:
-                return "".join([token.text for token in list(message.tokens) if token.part == "answer"])
-        return None
-
     # -- one message at a time
 
     def _messages(self, messages: Sequence[Message], counts: Sequence[int], before: PolicyChange | None) -> None:

@@ -27,7 +27,7 @@ from sinkchat.tui.scribe import Scribe
 from sinkchat.tui.state_words import status
 from sinkchat.tui.widgets.command_popup import CommandPopup
 from sinkchat.tui.widgets.hint import Hint
-from sinkchat.tui.widgets.panel import Panel
+from sinkchat.tui.widgets.panel import PANEL_NEEDS, Panel
 from sinkchat.tui.widgets.prompt import Prompt
 from sinkchat.tui.widgets.status_line import StatusLine
 from sinkchat.tui.widgets.transcript import Transcript
@@ -43,10 +43,6 @@ QUIET_AFTER_KEY = 0.5
 """Seconds after a key in which the panel keeps still."""
 TWICE = 1.0
 """Seconds within which a second Ctrl+C leaves."""
-PANEL_FROM = 100
-"""Columns from which the panel is shown unasked."""
-PANEL_NEEDS = 70, 12
-"""Columns and rows without which it is not shown at all."""
 
 
 class ChatScreen(ListeningScreen):
@@ -73,7 +69,6 @@ class ChatScreen(ListeningScreen):
         self._history = History(locations.history_file())
         self._send_key, self._themes = send_key, themes
         self._opening: Progress | None = None
-        self._panel_wanted: bool | None = None
         self._hinted_at = ""
         """What was in the box when the hint was given: it stays until something else is."""
         self._next_status = 0.0
@@ -180,12 +175,8 @@ class ChatScreen(ListeningScreen):
     # -- the panel
 
     def on_resize(self, event: events.Resize) -> None:
-        self._place_panel(event.size.width, event.size.height)
-
-    def _place_panel(self, width: int, height: int) -> None:
-        wanted = width >= PANEL_FROM if self._panel_wanted is None else self._panel_wanted
-        self.panel.display = wanted and width >= PANEL_NEEDS[0] and height >= PANEL_NEEDS[1]
-        self.set_class(height < PANEL_NEEDS[1], "-short")
+        self.set_class(event.size.height < PANEL_NEEDS[1], "-short")
+        self.panel.place(event.size)
         self.call_after_refresh(self._panel_placed)
 
     def _panel_placed(self) -> None:
@@ -320,12 +311,10 @@ class ChatScreen(ListeningScreen):
         self.app.push_screen(HelpScreen())
 
     def toggle_panel(self) -> None:
-        width, height = self.size
-        if width < PANEL_NEEDS[0] or height < PANEL_NEEDS[1]:
+        if self.panel.toggle(self.size):
+            self.call_after_refresh(self._panel_placed)
+        else:
             self.hint(f"The panel needs {PANEL_NEEDS[0]} columns and {PANEL_NEEDS[1]} rows.")
-            return
-        self._panel_wanted = not self.panel.display
-        self._place_panel(width, height)
 
     def toggle_thinking(self) -> None:
         self.transcript.fold_thinking(not self.transcript.folds_thinking)

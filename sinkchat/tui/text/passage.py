@@ -5,7 +5,6 @@ A passage knows the position of every token of its text, so that the horizon can
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -169,11 +168,6 @@ class Passage:
         if not gone or self.first is None or self.sequence != sight.sequence:
             return min(gone, self.tokens)
         return gone - max(0, min(sight.kept - self.first, gone))
-
-    def position_at(self, offset: int) -> int | None:
-        """Position of the token whose text has the character at this source offset."""
-        index = bisect_left(self._ends, offset + 1)
-        return self.first + index if self.first is not None and index < self.tokens else None
 
     def _arrange_anew(self) -> None:
         self.stanzas, self._placed = [], 0

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from textual import events
 from textual.app import ComposeResult
 from textual.containers import Vertical
+from textual.geometry import Size
 
 from sinkchat.chat.printable import visible
 from sinkchat.engine.events import CacheState
@@ -31,6 +32,11 @@ CHART = 3
 """Lines without which a chart says nothing."""
 TALLEST = 10
 
+SHOWN_FROM = 100
+"""Columns of the screen from which the panel is shown unasked."""
+PANEL_NEEDS = 70, 12
+"""Columns and rows of the screen without which it is not shown at all."""
+
 EVERY = 0.2
 """Seconds between two pictures."""
 
@@ -50,6 +56,7 @@ class Panel(Vertical, can_focus=False):
         self._key = key
         self._next = 0.0  # when it may be drawn again
         self._due = False
+        self._wanted: bool | None = None  # what somebody asked for; None leaves it to the width
 
     def compose(self) -> ComposeResult:
         yield FigureRows(id="cache-title", classes="title")
@@ -65,6 +72,19 @@ class Panel(Vertical, can_focus=False):
         yield FigureRows(id="speed", classes="section")
         yield FigureRows(id="model", classes="section")
         yield SinkSwitch(key=self._key, id="switch")
+
+    def place(self, screen: Size) -> None:
+        """Show it where there is room for it, or where somebody asked for it."""
+        wanted = screen.width >= SHOWN_FROM if self._wanted is None else self._wanted
+        self.display = wanted and _fits(screen)
+
+    def toggle(self, screen: Size) -> bool:
+        """Show or hide it. False if it does not fit."""
+        if not _fits(screen):
+            return False
+        self._wanted = not self.display
+        self.place(screen)
+        return True
 
     def on_resize(self, event: events.Resize) -> None:
         lines, spread = chart_lines(event.size.height)
@@ -181,6 +201,10 @@ class Panel(Vertical, can_focus=False):
                 value_style="$muted",
             ),
         )
+
+
+def _fits(screen: Size) -> bool:
+    return screen.width >= PANEL_NEEDS[0] and screen.height >= PANEL_NEEDS[1]
 
 
 def _title(name: str, value: str, value_style: str = "$muted", note: str = "") -> FigureRow:
