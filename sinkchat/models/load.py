@@ -114,7 +114,7 @@ def load(
     check_memory(tensors, layout, plan, name, possible=possible)
     where = several.map(layout, plan) if several else {"device_map": {"": chosen.device}}
     if part is not None:
-        where |= loading_options(part)
+        where |= loading_options(part, model_config)
     with _memory_told(name, plan, possible), _progress_shown(f"loading {name}", tensors, progress):
         model = _model(folder, name, chosen, stored is not None, where, allowed, pickled=is_pickled(files[0]))
         placed_whole(model, name)
@@ -167,7 +167,7 @@ def _described(folder: Path, name: str, allowed: Allowed) -> tuple[Any, Any]:
     options = {"trust_remote_code": allowed.remote_code, "local_files_only": True}
     try:
         config = AutoConfig.from_pretrained(folder, **options)
-    except (OSError, ValueError, KeyError, TypeError, ImportError, AttributeError) as error:
+    except Exception as error:  # what checks the fields' types raises a class of its own
         raise ModelError(
             f"The config.json of {name} describes no model that can be built: {_short(error)}."
         ) from error

@@ -24,8 +24,10 @@ def text_part(config: Any) -> Any | None:
     return text if text is not config and text.model_type in causal_families() else None
 
 
-def loading_options(text: Any) -> dict[str, Any]:
-    """Arguments with which `from_pretrained` loads the text model from the whole checkpoint."""
+def loading_options(text: Any, whole: Any) -> dict[str, Any]:
+    """Arguments with which `from_pretrained` loads the text model from the checkpoint of the `whole`."""
+    if (stored := getattr(whole, "quantization_config", None)) is not None:
+        text.quantization_config = stored
     return {"config": text, "key_mapping": _NAMES}
 
 

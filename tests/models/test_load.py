@@ -265,6 +265,12 @@ def test_weights_of_another_shape_are_said(folder: Path) -> None:
         opened(folder)
 
 
+def test_a_config_of_wrong_types_is_said(folder: Path) -> None:
+    changed(folder, "config.json", num_attention_heads="four")
+    with pytest.raises(ModelError, match="describes no model that can be built"):
+        opened(folder)
+
+
 def test_a_folder_without_a_tokenizer_is_said(folder: Path) -> None:
     for file in folder.glob("tokenizer*"):
         file.unlink()

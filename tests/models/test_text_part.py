@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from transformers import AutoConfig, AutoModelForImageTextToText
+from transformers import AutoConfig, AutoModelForImageTextToText, BitsAndBytesConfig
 
 from sinkchat.models.find import find
 from sinkchat.models.load import load
@@ -33,8 +33,8 @@ TOWER = {
 }
 
 
-@pytest.mark.parametrize("quant", ["none", "nf4"])
-def test_the_text_part_of_gemma3_runs_without_its_tower(quant: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("quant", "stored"), [("none", False), ("nf4", False), ("nf4", True)])
+def test_the_text_part_of_gemma3_runs_without_its_tower(quant: str, stored: bool, tmp_path: Path) -> None:
     tokenizer = chatml_tokenizer()
     text = TEXT | {"vocab_size": len(tokenizer)}
     config = AutoConfig.for_model("gemma3", text_config=text, vision_config=TOWER, mm_tokens_per_image=4)
@@ -42,8 +42,16 @@ def test_the_text_part_of_gemma3_runs_without_its_tower(quant: str, tmp_path: Pa
     AutoModelForImageTextToText.from_config(config).save_pretrained(tmp_path)
     tokenizer.save_pretrained(tmp_path)
 
+    if stored:
+        bits = BitsAndBytesConfig(
+            load_in_4bit=True, bnb_4bit_quant_type="nf4", llm_int8_skip_modules=["vision_tower", "lm_head"]
+        )
+        packed = AutoModelForImageTextToText.from_pretrained(
+            tmp_path, quantization_config=bits, device_map={"": "cpu"}
+        )
+        packed.save_pretrained(tmp_path)
     loaded = load(find(str(tmp_path)), device="cpu", quant=quant, dtype="float32")
-    assert loaded.facts.family == "gemma3"
+    assert (loaded.facts.family, loaded.facts.quant) == ("gemma3", quant)
     assert not any("vision" in name for name, _ in loaded.model.named_parameters())
     if quant == "nf4":  # whose tower the fused kernel of a CPU could not hold
         return
