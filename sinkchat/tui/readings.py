@@ -64,17 +64,23 @@ class Readings:
     tokens_per_second: float | None = None
     """Of the reply that is being written, after its first token so far; of the last one, as the engine gave it."""
     seconds_to_first_token: float | None = None
+    """Of the last reply, from the start of its prompt: the engine's seconds of reading and of the first token."""
     losses: Series = field(default_factory=Series)
     shares: Series = field(default_factory=Series)
     head_shares: Series = field(default_factory=Series)
     _first_at: float = 0.0
+    _reading: float = 0.0
 
     def opened(self, facts: ModelFacts, cache: CacheState) -> None:
         self.facts, self.cache = facts, cache
 
-    def reply_begins(self) -> None:
+    def reply_begins(self, *, goes_on: bool) -> None:
+        """`goes_on`: more of the last reply, whose first token came long ago."""
         self.reply_tokens = 0
-        self.tokens_per_second = self.seconds_to_first_token = None
+        self.tokens_per_second = None
+        if not goes_on:
+            self._reading = 0.0
+            self.seconds_to_first_token = None
 
     def take(self, event: Event, at: float) -> None:
         """`at`: seconds of a clock that only goes forward."""
@@ -89,11 +95,13 @@ class Readings:
             self._changed(event)
         elif isinstance(event, Prefilled):
             self.cache = event.cache
+            self._reading = event.seconds
         elif isinstance(event, Finished):
             self.cache = event.cache
             if event.seconds_to_first_token is not None:  # else it ended a reading, and says nothing of a reply
                 self.tokens_per_second = event.tokens_per_second
-                self.seconds_to_first_token = event.seconds_to_first_token
+                if self.seconds_to_first_token is None:
+                    self.seconds_to_first_token = self._reading + event.seconds_to_first_token
 
     def mean_loss(self, kind: str) -> RunningMean:
         return RunningMean(*self.losses.mean(MEAN_OF, kind))

@@ -64,6 +64,18 @@ def test_while_a_reply_is_written_its_rate_counts_the_tokens_after_the_first() -
     assert readings.tokens_per_second == pytest.approx(2.0)
 
 
+def test_the_first_token_is_counted_from_the_start_of_the_prompt_and_once_for_a_reply_in_parts() -> None:
+    engine = FakeEngine(window=64)
+    readings, _events = _fed(engine, "one two three four five", 4)
+    assert readings.seconds_to_first_token == pytest.approx(0.005 + 0.02)
+    readings.reply_begins(goes_on=True)
+    for event in engine.generate(4):
+        readings.take(event, 9.0)
+    assert readings.seconds_to_first_token == pytest.approx(0.005 + 0.02)
+    readings.reply_begins(goes_on=False)
+    assert readings.seconds_to_first_token is None
+
+
 def test_a_change_of_the_cache_is_marked_in_every_line() -> None:
     engine = FakeEngine(window=16)
     readings, _events = _fed(engine, "one two three four five", 20)

@@ -132,7 +132,7 @@ class ChatScreen(ListeningScreen):
         elif isinstance(said, engine_thread.Measured):
             self.readings.memory = said.memory
         elif isinstance(said, engine_thread.Began) and said.job.kind in runs.WRITES:
-            self.readings.reply_begins()
+            self.readings.reply_begins(goes_on=said.job.kind == "go on")
         elif isinstance(said, engine_thread.Happened):
             self.readings.take(said.event, said.at)
         elif isinstance(said, engine_thread.Ended) and said.error:
