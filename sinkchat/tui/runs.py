@@ -40,7 +40,7 @@ def go_on() -> Work:
 
 
 def retry() -> Work:
-    return Work("go on", lambda session: session.retry(), "/retry", "/retry")
+    return Work("say", lambda session: session.retry(), "/retry", "/retry")
 
 
 def read(text: str, name: str) -> Work:
