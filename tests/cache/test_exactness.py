@@ -1,7 +1,7 @@
 """The bounded cache against references that share nothing with it: the paper's procedure, run token by token, and
 the model's own eager attention under an explicit mask.
 
-Measured: the largest difference of all float32 runs below is 2.5e-6 of the scale of the logits (scale 9 to 14).
+Measured: the largest difference of all float32 runs below is 2.7e-6 of the scale of the logits (scale 11 to 14).
 """
 
 from __future__ import annotations
