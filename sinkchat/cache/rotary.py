@@ -56,7 +56,6 @@ class FrozenRotary(nn.Module):
         Raises ModelRefused when no known layout reproduces the module's output at small positions.
         """
         super().__init__()
-        self.config = getattr(original, "config", None)  # some models read it off their rotary module
         self.tables: dict[str | None, Table] = {kind: _frozen(original, kind, length) for kind in _kinds(original)}
 
     def forward(self, x: Tensor, position_ids: Tensor, layer_type: str | None = None) -> tuple[Tensor, Tensor]:
