@@ -211,6 +211,8 @@ class Transcript(ScrollView, can_focus=False):
             self._stack.resize(width)
         self._strips.clear()
         self.settle()
+        # Nothing scrolls until the bar has its place, and no further word may come to make up for it.
+        self.call_after_refresh(self.settle)
 
     # -- the horizon
 
