@@ -127,8 +127,8 @@ class ChatScreen(ListeningScreen):
             self.query_one(Welcome).ready(said.session.facts, said.session.state())
         elif isinstance(said, engine_thread.OpenFailed):
             self.query_one(Welcome).failed(said.error)
-            if not self.prompt.text:
-                self.prompt.set_text("\n\n".join(work.text for work in self.runs.waiting))
+            for work in reversed(self.runs.waiting):
+                self.prompt.give_back(self.prompt.draft_of(work.text))
         elif isinstance(said, engine_thread.Measured):
             self.readings.memory = said.memory
         elif isinstance(said, engine_thread.Began) and said.job.kind in runs.WRITES:
@@ -198,9 +198,10 @@ class ChatScreen(ListeningScreen):
             else:
                 self.runs.submit(runs.say(commands.literal(event.text)))
         except UsageError as error:
+            if event.draft is not None:
+                self.prompt.give_back(event.draft)
             self.hint(str(error), error=True)
             return
-        self.prompt.empty()
         self.transcript.follow()
         self._write_down()
 
@@ -221,7 +222,7 @@ class ChatScreen(ListeningScreen):
         if text is None:
             self.prompt.recall_older()
         else:
-            self.prompt.set_text(text)
+            self.prompt.give_back(self.prompt.draft_of(text))
             self._write_down()
 
     def on_prompt_left(self) -> None:
@@ -241,9 +242,7 @@ class ChatScreen(ListeningScreen):
     def pick(self, command: Command) -> None:
         """A command was chosen from a list: do it, or ask for what it needs."""
         if command.needs_argument:
-            self.prompt.set_text(f"/{command.name} ")
-            self.prompt.suggest()
-            self.prompt.focus()
+            self.prompt.ask(f"/{command.name} ")
         else:
             self.on_prompt_sent(Prompt.Sent(f"/{command.name}"))
 
@@ -298,7 +297,6 @@ class ChatScreen(ListeningScreen):
         except UsageError as error:
             self.hint(str(error), error=True)
             return
-        self.prompt.empty()
         self.prompt.set_text(text)
 
     # -- what the orders need

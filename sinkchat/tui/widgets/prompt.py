@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 from textual import events
 from textual._ansi_sequences import ANSI_SEQUENCES_KEYS
@@ -28,12 +30,29 @@ ANSI_SEQUENCES_KEYS["\x1b\r"] = (Keys.F24,)  # type: ignore[index]
 _NEW_LINE = ("ctrl+j", "alt+enter", "shift+enter", _ALT_ENTER)
 
 
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """What stood in the box, and the pastes behind its placeholders."""
+
+    text: str
+    pastes: dict[str, str]
+
+    def filled_in(self) -> str:
+        """The text with the pastes in place of their placeholders."""
+        if not self.pastes:
+            return self.text
+        # In one pass, since what was pasted may read like a placeholder.
+        return re.sub("|".join(map(re.escape, self.pastes)), lambda found: self.pastes[found[0]], self.text)
+
+
 class Prompt(TextArea):
     class Sent(Message):
-        """Somebody sent what is in the box; placeholders are filled in."""
+        """Somebody sent what was in the box, which is empty now; placeholders are filled in."""
 
-        def __init__(self, text: str) -> None:
+        def __init__(self, text: str, draft: Draft | None = None) -> None:
             self.text = text
+            self.draft = draft
+            """For `give_back`, where the text is refused; None if it was not in the box."""
             super().__init__()
 
     class Scrolled(Message):
@@ -72,19 +91,30 @@ class Prompt(TextArea):
         self._send_key = send_key
         self._suggested = ""
         self._pastes: dict[str, str] = {}
+        self._pasted = 0  # placeholders that were made so far: no two are the same
+        self._aside: Draft | None = None
         self._recalled = ""
 
     def set_text(self, text: str) -> None:
-        """Replaces what is in the box; the cursor goes to its end."""
+        """Replaces what is in the box; the cursor goes to its end. Large or strange text stands behind a
+        placeholder."""
+        if _large(text):
+            # What is behind a placeholder holds none itself.
+            draft = self.draft_of(Draft(text, self._pastes).filled_in())
+            self._pastes.update(draft.pastes)
+            text = draft.text
+        self._put(text)
+
+    def _put(self, text: str) -> None:
         self.text = text
         self.move_cursor(self.document.end)
 
     def filled_in(self) -> str:
         """The text with the pastes in place of their placeholders."""
-        text = self.text
-        for placeholder, content in self._pastes.items():
-            text = text.replace(placeholder, content, 1)
-        return text
+        return self._draft().filled_in()
+
+    def _draft(self) -> Draft:
+        return Draft(self.text, dict(self._pastes))
 
     async def _on_key(self, event: events.Key) -> None:
         self.typed_at = time.monotonic()
@@ -132,17 +162,45 @@ class Prompt(TextArea):
     # -- sending
 
     def _send(self) -> None:
-        text = self.filled_in().strip("\n")
+        draft = self._draft()
+        text = draft.filled_in().strip("\n")
         if not text.strip():
             return
-        self._popup.hide()
-        self.post_message(self.Sent(text))
+        # At once: what is typed from now on is the next message, however late this one is taken.
+        self.empty()
+        self.post_message(self.Sent(text, draft))
 
     def empty(self) -> None:
-        """What was in the box is sent."""
-        self.set_text("")
+        """What was in the box is sent; what was put aside for it comes back."""
+        self._popup.hide()
         self._pastes.clear()
+        self.set_text("")
         self._recall.leave()
+        if self._aside is not None:
+            aside, self._aside = self._aside, None
+            self.give_back(aside)
+
+    def give_back(self, draft: Draft) -> None:
+        """Put a text that was sent, or waits, into the box again, before what was typed meanwhile."""
+        typed = self.text
+        self._pastes.update(draft.pastes)
+        self._put(f"{draft.text}\n{typed}" if typed else draft.text)
+        self._as_recalled()
+
+    def draft_of(self, text: str) -> Draft:
+        """A text as it is shown in the box: one that is too large stands behind a placeholder."""
+        if not _large(text):
+            return Draft(text, {})
+        placeholder = self._placeholder(text)
+        return Draft(placeholder, {placeholder: text})
+
+    def ask(self, text: str) -> None:
+        """Begin a command, to be completed by hand; what is in the box now comes back when it is sent."""
+        if self.text:
+            self._aside = self._draft()
+        self.set_text(text)
+        self.suggest()
+        self.focus()
 
     # -- commands
 
@@ -150,12 +208,16 @@ class Prompt(TextArea):
         event.stop()
         if self.text != self._recalled:
             self._recall.leave()
+            self._recalled = ""
         if self.text:
             self.post_message(self.Typed())
         self.suggest()
 
     def suggest(self) -> None:
         self._suggested = self.text
+        if self.text == self._recalled:
+            self._popup.hide()  # Up and Down go on through the history
+            return
         at_end = self.cursor_location == self.document.end
         self._popup.show(suggest(self.text, self._theme_names) if at_end and len(self.text) < 500 else ())
 
@@ -200,9 +262,13 @@ class Prompt(TextArea):
 
     def _show_recalled(self, entry: str | None) -> None:
         if entry is not None:
-            self._recalled = entry
             self.set_text(entry)
-            self._popup.hide()
+            self._as_recalled()
+
+    def _as_recalled(self) -> None:
+        """Nobody has typed this now: nothing is suggested for it."""
+        self._recalled = self.text
+        self._popup.hide()
 
     # -- pasting
 
@@ -211,14 +277,17 @@ class Prompt(TextArea):
         event.prevent_default()
         self.typed_at = time.monotonic()
         text = event.text.replace("\r\n", "\n").replace("\r", "\n")
-        strange = visible(text) != text
-        if len(text) > LARGE_PASTE or text.count("\n") > LARGE_LINES or strange:
-            text = self._placeholder(text, strange)
-        self.replace(text, *self.selection)
+        draft = self.draft_of(text)
+        self._pastes.update(draft.pastes)
+        self.replace(draft.text, *self.selection)
 
-    def _placeholder(self, text: str, strange: bool) -> str:
-        what = ", control characters among them" if strange else ""
-        number = f" {len(self._pastes) + 1}" if self._pastes else ""
-        placeholder = f"[pasted{number}: {len(text):,} characters{what}]"
-        self._pastes[placeholder] = text
-        return placeholder
+    def _placeholder(self, text: str) -> str:
+        what = ", control characters among them" if visible(text) != text else ""
+        self._pasted += 1
+        number = f" {self._pasted}" if self._pasted > 1 else ""
+        return f"[pasted{number}: {len(text):,} characters{what}]"
+
+
+def _large(text: str) -> bool:
+    """Whether a text would make the box slow, or the terminal do things."""
+    return len(text) > LARGE_PASTE or text.count("\n") > LARGE_LINES or visible(text) != text
