@@ -32,12 +32,12 @@ from sinkchat.engine.sampler import Sampler
 from sinkchat.engine.sequence import TokenSequence
 from sinkchat.engine.switching import Switcher, check_fits
 from sinkchat.errors import CacheError
+from sinkchat.models.facts import DEFAULT_WINDOW
 from sinkchat.models.load import LoadedModel
 from sinkchat.models.sampling import Sampling
 from sinkchat.models.thinking import Part, ThinkingSplitter
 from sinkchat.models.tokens import TextStream
 
-DEFAULT_WINDOW = 4096
 CHUNK_LOGITS = 2**26
 """A chunk has at most this many logits, so that a vocabulary of 250,000 fits beside the model."""
 

@@ -57,6 +57,8 @@ class Readings:
     """Of the newest token that says anything of it."""
     strong_head: StrongHead | None = None
     strong_entry: StrongEntry | None = None
+    learned_share: float | None = None
+    """What learned sinks took of the latest query; None for a model that has none."""
     loss: float | None = None
     """Of the newest token."""
     reply_tokens: int = 0
@@ -110,6 +112,7 @@ class Readings:
         self.cache = event.cache
         self.loss, self.share = event.loss, event.sink_share
         self.strong_head, self.strong_entry = event.strong_head, event.strong_entry
+        self.learned_share = event.learned_share
         self.losses.add(event.loss, WROTE)
         self.shares.add(event.sink_share)
         self.head_shares.add(event.strong_head.share if event.strong_head else None)
@@ -126,7 +129,7 @@ class Readings:
             self.shares.add(share)
             self.head_shares.add(None)
         self.loss, self.share = event.losses[-1], event.shares[-1]
-        self.strong_head = self.strong_entry = None
+        self.strong_head = self.strong_entry = self.learned_share = None
 
     def _evicted(self, event: Evicted) -> None:
         goes_on = self.evicted_last is not None and event.first == self.evicted_last + 1
@@ -138,7 +141,7 @@ class Readings:
         self.cache = event.after
         if event.cause == "clear":
             self.evicted_text = self.evicted_last = None
-            self.share = self.loss = self.strong_head = self.strong_entry = None
+            self.share = self.loss = self.strong_head = self.strong_entry = self.learned_share = None
         name = change_name(event)
         for series in (self.losses, self.shares, self.head_shares):
             series.mark(name)

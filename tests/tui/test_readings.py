@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import exp
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from sinkchat.engine.events import Evicted, Token
 from sinkchat.tui import figures
 from sinkchat.tui.readings import Readings
+from sinkchat.tui.widgets.panel import learned
 from tests.fakes import FakeEngine, words
 
 
@@ -105,3 +107,15 @@ def test_a_change_of_the_cache_is_marked_in_every_line() -> None:
 )
 def test_figures_are_written_exactly(shown: str, expected: str) -> None:
     assert shown == expected
+
+
+def test_learned_sinks_are_told_apart_from_sink_tokens() -> None:
+    engine = FakeEngine(window=16)
+    readings, events = _fed(engine, "one two three", 4)
+    token = [event for event in events if isinstance(event, Token)][-1]
+    assert readings.learned_share is None
+    readings.take(replace(token, learned_share=0.25), 9.0)
+    assert readings.learned_share == 0.25
+    assert readings.share == token.sink_share
+    assert [row.value for row in learned(0.25)] == [figures.percent(0.25)]
+    assert learned(None) == ()

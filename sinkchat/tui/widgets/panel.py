@@ -169,6 +169,7 @@ class Panel(Vertical, can_focus=False):
             "share-rows",
             FigureRow(strongest, figures.percent(head.share if head else None), "$head"),
             FigureRow(other, figures.percent(entry.share if entry else None)),
+            *learned(readings.learned_share),
         )
 
     def _show_loss(self, readings: Readings) -> None:
@@ -232,6 +233,11 @@ def quoted(text: str, width: int) -> str:
 def _tagged(series: Series, room: int, tag: str) -> Points:
     points = series.points(room)
     return Points([Point(point.value, tag) for point in points.points], points.each, points.marks)
+
+
+def learned(share: float | None) -> tuple[FigureRow, ...]:
+    """Apart from the sink tokens: a learned sink is a number per head, and no entry."""
+    return () if share is None else (FigureRow("learned sinks, no entries", figures.percent(share)),)
 
 
 def _mean_row(readings: Readings, kind: str) -> FigureRow:
