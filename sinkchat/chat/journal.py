@@ -5,13 +5,16 @@ it is; when the session is resumed, the record behind it says so. A journal with
 exported, around the damage, and cannot be resumed.
 
 What cannot be written, because a disk is full or gone, waits in memory and is written, in order, as soon as it can
-be: the chat goes on meanwhile, and `warning` says why.
+be: the chat goes on meanwhile, and `warning` says why. What still waits at the end is kept, with all the rest, in the
+folder for temporary files.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 import secrets
+import tempfile
 import time
 from datetime import datetime, timezone
 from pathlib import Path
@@ -116,17 +119,39 @@ class Journal:
             self._warn(error)
 
     def close(self) -> None:
-        """Raises `JournalError` when records are left that could not be written."""
+        """Raises `JournalError` when records are left that could not be written, and says where they are instead."""
         if self.closed:
             return
         self.sync()
+        left = self._waiting.count(b"\n")
+        kept = self._keep_elsewhere() if left else None
         self.abandon()
-        if self._waiting:
-            lines = self._waiting.count(b"\n")
+        if left:
+            saved = f"all of it is in {kept}, and `--resume {kept}` goes on with it" if kept else "they are lost"
             raise JournalError(
-                f"The last {lines} records of session {self.id} are not in {self.path}, whose disk is full or gone; "
-                "export the chat to another disk before leaving, or free some space."
+                f"The last {left} records of session {self.id} are not in {self.path}, whose disk is full or gone; "
+                f"{saved}."
             )
+
+    def _keep_elsewhere(self) -> Path | None:
+        """The whole session in the folder for temporary files; None where that cannot be either."""
+        try:
+            descriptor, name = tempfile.mkstemp(prefix=f"{self.id}-", suffix=SUFFIX)
+        except OSError:
+            return None
+        try:
+            with os.fdopen(descriptor, "wb") as file:
+                os.lseek(self._descriptor, 0, os.SEEK_SET)
+                while piece := os.read(self._descriptor, 1 << 20):
+                    file.write(piece)
+                file.write(self._waiting)
+                file.flush()
+                os.fsync(file.fileno())
+        except OSError:
+            with contextlib.suppress(OSError):
+                os.unlink(name)
+            return None
+        return Path(name)
 
     def discard(self) -> None:
         """Close it and remove the file: for a session in which nothing was said."""

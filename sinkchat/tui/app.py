@@ -14,6 +14,7 @@ from textual.binding import Binding, BindingType
 from textual.command import Provider
 
 from sinkchat import locations
+from sinkchat.chat.printable import visible
 from sinkchat.errors import UsageError
 from sinkchat.settings import Settings
 from sinkchat.tui import themes
@@ -24,6 +25,8 @@ from sinkchat.tui.terminal import guarded
 
 PATIENCE = 0.5
 """Seconds that leaving waits for the session to be closed in order. All of it is on disk already."""
+PATIENCE_UNSAVED = 60.0
+"""The same, where it is not: a disk is full, and what was said is put somewhere else."""
 
 ENDING = ("SIGINT", "SIGTERM", "SIGHUP")
 """Signals that end the program in order: the session is closed and the terminal is as it was before."""
@@ -99,7 +102,12 @@ class SinkchatApp(App[None]):
                 f"sinkchat ended by an error of its own, and the log {log} says more; what was said is on disk.",
                 file=sys.stderr,
             )
-        if not self._chat.engine.stop(PATIENCE):
+        engine = self._chat.engine
+        ended = engine.stop(PATIENCE_UNSAVED if engine.unsaved else PATIENCE)
+        if engine.left_undone:
+            self._return_code = self.return_code or 1
+            print(f"sinkchat: {visible(engine.left_undone)}", file=sys.stderr)
+        if not ended:
             # The engine is in the middle of a load or a token, and leaving waits for neither. What was said is on
             # disk; to unload the libraries under a thread that uses them could end in a crash.
             for stream in (sys.stdout, sys.stderr):

@@ -93,6 +93,8 @@ class EngineThread:
         self._session: ChatSession | None = None
         self._current: Job | None = None
         self._measured_at = -MEASURE_EVERY
+        self.left_undone = ""
+        """Why the session could not be closed in order; one sentence, once the thread has ended."""
         self._thread = threading.Thread(target=self._run, name="sinkchat-engine", daemon=True)
 
     def start(self) -> None:
@@ -108,6 +110,11 @@ class EngineThread:
             job.cancelled.set()
             if session is not None:
                 session.cancel()
+
+    @property
+    def unsaved(self) -> bool:
+        """Whether something that was said is not on disk yet."""
+        return self._session is not None and self._session.warning is not None
 
     def stop(self, patience: float) -> bool:
         """End the thread; wait so many seconds at most for it to close the session. True if it ended."""
@@ -147,7 +154,10 @@ class EngineThread:
             trouble = self._do(job, session)
             self._current = None
             self._say(Ended(job, trouble))
-        session.close()
+        try:
+            session.close()
+        except Exception as error:  # noqa: BLE001 -- the last word of this thread
+            self.left_undone = _sentence(error, "close the session")
 
     def _do(self, job: Job, session: ChatSession) -> str | None:
         try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import resource
@@ -252,14 +253,48 @@ def test_on_a_full_disk_the_chat_goes_on_and_nothing_is_lost_when_there_is_room_
     assert said(reading) == list(range(21))
 
 
-def test_records_that_never_found_room_are_told_at_the_end(folder: Path) -> None:
+@pytest.fixture
+def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where temporary files go."""
+    folder = tmp_path / "temporary"
+    folder.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(folder))
+    return folder
+
+
+def test_records_that_never_found_room_are_told_at_the_end(folder: Path, temporary: Path) -> None:
     journal = Journal.create(folder)
     with files_limited_to(500):
         for number in range(5):
             journal.append(token(number))
-        with pytest.raises(JournalError, match=r"The last \d records of session .* are not in"):
+        with pytest.raises(JournalError, match=r"The last \d records of session .* are not in .*; they are lost"):
             journal.close()
     assert not read_journal(journal.path).damage
+    assert list(temporary.iterdir()) == []
+
+
+def test_a_session_whose_disk_stays_full_is_kept_whole_elsewhere(
+    folder: Path, temporary: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    journal = Journal.create(folder)
+    journal.append(token(0))
+
+    def full(_descriptor: int, _content: bytes) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "write", full)
+    for number in range(1, 5):
+        journal.append(token(number))
+    with pytest.raises(JournalError) as raised:
+        journal.close()
+    monkeypatch.undo()
+    (kept,) = temporary.iterdir()
+    assert f"`--resume {kept}`" in str(raised.value)
+    assert kept.stat().st_mode & 0o077 == 0
+    reading = read_journal(kept)
+    assert not reading.damage
+    assert said(reading) == list(range(5))
+    Journal.open(kept).close()
 
 
 def test_a_closed_journal_takes_no_record(folder: Path) -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import pty
 import select
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
@@ -29,6 +31,9 @@ from tests.fakes import FakeEngine, FakeTemplate
 
 def open_session(_progress):
     engine = FakeEngine(reply="word " * 10_000, token_delay=0.01)
+    if "full" in sys.argv:
+        from tests.tui.test_signals import fill_the_disk
+        fill_the_disk()
     return ChatSession(engine, FakeTemplate(), Journal.create(Path(sys.argv[1])), max_reply_tokens=0)
 
 app = SinkchatApp(open_session, Settings())
@@ -37,20 +42,34 @@ sys.exit(app.return_code or 0)
 """
 
 
+def fill_the_disk() -> None:
+    """From the tenth write on, the journal finds no room."""
+    tempfile.gettempdir()  # it tries the folder by a write of its own
+    write, room = os.write, iter(range(10))
+
+    def full(descriptor: int, content: bytes) -> int:
+        if next(room, None) is None:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return write(descriptor, content)
+
+    os.write = full
+
+
 class Chat:
     """The screen on a terminal that the test holds the other end of."""
 
-    def __init__(self, folder: Path, ignored: str = "") -> None:
+    def __init__(self, folder: Path, ignored: str = "", *, full: bool = False) -> None:
         self.folder, self.shown = folder, b""
         self.master, slave = pty.openpty()
+        command = [sys.executable, "-c", PROGRAM, str(folder / "sessions"), "full" if full else ""]
         begin = f"trap '' {ignored}; exec" if ignored else "exec"
         self.process = subprocess.Popen(
-            ["sh", "-c", f'{begin} "$@"', "sh", sys.executable, "-c", PROGRAM, str(folder / "sessions")],
+            ["sh", "-c", f'{begin} "$@"', "sh", *command],
             stdin=slave,
             stdout=slave,
             stderr=slave,
             cwd=ROOT,
-            env={**os.environ, "PYTHONPATH": str(ROOT), "TERM": "xterm-256color"},
+            env={**os.environ, "PYTHONPATH": str(ROOT), "TERM": "xterm-256color", "TMPDIR": str(folder)},
             start_new_session=True,
         )
         os.close(slave)
@@ -113,3 +132,24 @@ def test_a_terminal_that_is_closed_ends_the_program(folders: Path, ignored: str)
     os.close(chat.master)
     assert chat.process.wait(10) == 128 + signal.SIGHUP
     check_journal(chat)
+
+
+@pytest.mark.parametrize("way", ["quit", "signal"])
+def test_what_a_full_disk_did_not_take_is_kept_elsewhere_and_told(folders: Path, way: str) -> None:
+    chat = Chat(folders, full=True)
+    chat.write_until_a_reply()
+    if way == "quit":
+        os.write(chat.master, b"/quit\r")
+    else:
+        chat.process.send_signal(signal.SIGTERM)
+    while chat.read():
+        pass
+    assert chat.process.wait(10) == (1 if way == "quit" else 128 + signal.SIGTERM)
+    after = chat.shown[chat.shown.rindex(b"\x1b[?1049l") :]
+    assert b"disk is full" in after
+    assert b"Traceback" not in after
+    (kept,) = folders.glob("*.jsonl")
+    reading = read_journal(kept)
+    assert not reading.damage
+    assert any(isinstance(entry.record, TokenSaid) for entry in reading.entries)
+    assert isinstance(reading.entries[-1].record, Closed)
