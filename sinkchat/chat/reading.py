@@ -9,6 +9,7 @@ from pathlib import Path
 from sinkchat.chat.line import FIRST, START, Entry, Line, NewerLine, read_line
 from sinkchat.chat.records import TornLine
 from sinkchat.errors import JournalError
+from sinkchat.files import open_regular
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +44,8 @@ class Reading:
 def read_journal(path: Path) -> Reading:
     """All that can be read. Raises `JournalError` when the file cannot be opened or is from a later version."""
     try:
-        content = path.read_bytes()
+        with open_regular(path) as file:
+            content = file.read()
     except OSError as error:
         raise JournalError(
             f"The journal {path} cannot be read ({error.strerror}); check that it exists and is yours."
@@ -124,7 +126,7 @@ class _Reader:
 
 def first_lines(path: Path, size: int) -> list[bytes]:
     """Whole lines from the start of a file, out of its first `size` bytes; always the first one."""
-    with path.open("rb") as file:
+    with open_regular(path) as file:
         content = file.read(size)
         if b"\n" not in content:
             content += file.readline()
@@ -133,7 +135,7 @@ def first_lines(path: Path, size: int) -> list[bytes]:
 
 def last_lines(path: Path, size: int) -> list[bytes]:
     """Whole lines from the end of a file, out of its last `size` bytes; what was cut short is left out."""
-    with path.open("rb") as file:
+    with open_regular(path) as file:
         start = max(0, file.seek(0, os.SEEK_END) - size)
         file.seek(start)
         lines = file.read().split(b"\n")[:-1]

@@ -8,8 +8,12 @@ from pathlib import Path
 
 from sinkchat.cli.terminal import complain, is_terminal
 from sinkchat.errors import UsageError
+from sinkchat.files import MIB, read_to_end
 
 STDIN = "-"
+
+MOST = 64 * MIB
+"""Bytes of a prompt: far more than anybody waits for, and little enough to be held."""
 
 
 def gather(words: Sequence[str], file: str | None) -> str:
@@ -38,7 +42,9 @@ def _spoken(words: str) -> str:
 
 def _text_of(path: Path) -> str:
     try:
-        raw = path.expanduser().read_bytes()
+        # Any kind of file: a pipe is a way to give a prompt.
+        with path.expanduser().open("rb") as file:
+            raw = read_to_end(file, MOST)
     except OSError as error:
         reason = error.strerror or type(error).__name__
         raise UsageError(f"The prompt file {path} cannot be read: {reason}.") from error
@@ -54,9 +60,10 @@ def _stdin() -> str:
     if is_terminal(sys.stdin):
         complain("type the prompt, then Enter and Ctrl+D.")
     try:
-        raw = sys.stdin.buffer.read()
+        raw = read_to_end(sys.stdin.buffer, MOST)
     except (OSError, ValueError) as error:
-        raise UsageError(f"Standard input cannot be read: {error}.") from error
+        reason = getattr(error, "strerror", None) or error
+        raise UsageError(f"Standard input cannot be read: {reason}.") from error
     return _decoded(raw, "Standard input")
 
 

@@ -13,6 +13,7 @@ import tomli
 
 from sinkchat import locations
 from sinkchat.errors import UsageError
+from sinkchat.files import MIB, read_to_end
 from sinkchat.settings import PREFIX, TABLE, Setting, Settings, did_you_mean
 
 CONFIG_VARIABLE = "SINKCHAT_CONFIG"
@@ -80,7 +81,8 @@ def _from_environ(environ: Mapping[str, str]) -> Iterator[tuple[str, str, object
 def _parse(path: Path, *, must_exist: bool) -> dict[str, object]:
     try:
         # Editors of some systems put a byte order mark before the text: it is no part of it.
-        return tomli.loads(path.read_bytes().decode("utf-8-sig"))
+        with path.open("rb") as file:
+            return tomli.loads(read_to_end(file, MIB).decode("utf-8-sig"))
     except FileNotFoundError as error:
         if not must_exist:
             return {}

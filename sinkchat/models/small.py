@@ -61,6 +61,8 @@ def _make(kept: KeptModel, models: Path, given: Path | None, progress: ProgressS
 
 
 def _checked(given: Path, progress: ProgressSink, package: Package) -> Path:
+    if given.exists() and not given.is_file():
+        raise ModelError(f"small_model_file {given} is not a regular file.")
     try:
         digest = digest_of(given, "checking the small model's file", progress)
     except OSError as error:

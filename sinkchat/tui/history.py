@@ -7,6 +7,8 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
+from sinkchat.files import MIB, read_regular
+
 KEPT = 1000
 """Entries that are offered; the file is cut down to them when it has grown too large."""
 
@@ -73,7 +75,7 @@ class Recall:
 
 def _read(path: Path) -> list[str]:
     try:
-        lines = path.read_text("utf-8", errors="replace").splitlines()
+        lines = read_regular(path, 64 * MIB).decode("utf-8", errors="replace").splitlines()
     except OSError:
         return []
     entries: list[str] = []

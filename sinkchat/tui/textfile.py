@@ -7,6 +7,7 @@ from itertools import islice
 from pathlib import Path
 
 from sinkchat.errors import UsageError
+from sinkchat.files import read_regular
 
 LARGEST = 4 * 1024 * 1024
 """Bytes: about a million tokens, an hour of reading for a small model on two cores."""
@@ -28,7 +29,7 @@ def read_text(name: str) -> tuple[str, Path]:
         size = path.stat().st_size
         if size > LARGEST:
             raise UsageError(f"{path} has {size / 2**20:.1f} MiB, and at most {LARGEST >> 20} MiB are read; cut it.")
-        content = path.read_bytes()
+        content = read_regular(path, LARGEST)
     except OSError as error:
         raise UsageError(f"{path} cannot be read: {error.strerror or error}.") from error
     if b"\0" in content[:8192]:

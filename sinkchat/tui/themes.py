@@ -17,6 +17,7 @@ from textual.theme import Theme
 
 from sinkchat import locations
 from sinkchat.errors import UsageError
+from sinkchat.files import MIB, read_regular
 from sinkchat.settings import did_you_mean
 
 DEFAULT = "harbour"
@@ -110,7 +111,7 @@ def load_themes(folders: Iterable[Path] | None = None) -> Themes:
 def read_theme(path: Path) -> ColorTheme:
     """The theme in a file, named as the file is. Raises `UsageError`, one sentence that names the file."""
     try:
-        content = tomli.loads(path.read_text("utf-8"))
+        content = tomli.loads(read_regular(path, MIB).decode("utf-8"))
     except OSError as error:
         raise UsageError(f"The theme {path} cannot be read: {error.strerror or error}.") from error
     except (UnicodeDecodeError, tomli.TOMLDecodeError) as error:
