@@ -94,6 +94,7 @@ class FakeTemplate:
         """spaced: the frames before a person's text end with a space."""
         self.plain = plain
         self.spaced = spaced
+        self.own_system: str | None = None
 
     def opening(self, system: str | None) -> tuple[tuple[int, ...], int]:
         if self.plain:

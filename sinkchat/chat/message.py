@@ -47,7 +47,7 @@ class Message:
     started: float
     """Seconds since 1970."""
     words: str | None = None
-    """As a person or file wrote them; None where the tokens say it."""
+    """As a person or file wrote them, or as the template has them; None where the tokens say it."""
     name: str | None = None
     """Of the file."""
     tokens: list[TokenRecord] = field(default_factory=list)

@@ -67,7 +67,8 @@ class Turns:
         if conversation.sequence.place != "empty" or not (self.system_tokens or self.system):
             return None, 0
         begun = [message.number for message in conversation.current_messages if message.role == "system"]
-        return begun[0] if begun else self._ledger.begin("system", self.system), self.system_tokens
+        words = self._template.own_system if self.system is None else self.system
+        return begun[0] if begun else self._ledger.begin("system", words), self.system_tokens
 
     def _lead(self, text_follows: bool) -> tuple[int, ...]:
         """What stands before a text at the place where the sequence ends."""

@@ -89,6 +89,11 @@ class Template(Protocol):
     plain: bool
     """True when the model has no chat template: the text is continued as it is, and all frames are empty."""
 
+    @property
+    def own_system(self) -> str | None:
+        """The words of a system prompt that the template puts in where none is given, if they can be told."""
+        ...
+
     def opening(self, system: str | None) -> tuple[tuple[int, ...], int]:
         """Ids from the start of a sequence up to the first text of the person, and how many of them, from the
         first, belong to the system prompt (what `--pin-system` keeps)."""

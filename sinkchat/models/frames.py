@@ -35,6 +35,8 @@ class Frames:
     """What closes the last reply of a conversation."""
     person: str = ""
     """What opens a person's turn: the end of `between`, without what closes the reply."""
+    own: str = ""
+    """The words of a system prompt that the template puts in where none is given; empty where they cannot be told."""
 
 
 NO_FRAMES = Frames()
@@ -66,9 +68,12 @@ def find_frames(source: str, names: dict[str, str], control: Collection[str], li
     if shown.first == shown.unasked and opening.startswith(ask) and opening[len(ask) :].strip():
         # It knows no generation prompt, and the header of a reply comes with the reply alone.
         ask = opening.rstrip(" ")
-    person = between[len(_closing(between, end, control)) :]
-    head, middle = _around_system(shown.system) or (bare, "\n\n")
-    return Frames(bare, head, middle, between, ask, end, person)
+    closing = _closing(between, end, control)
+    person = between[len(closing) :]
+    around = _around_system(shown.system)
+    head, middle = around or (bare, "\n\n")
+    own = (around and _inside(bare, *around)) or _behind_header(bare, person, closing)
+    return Frames(bare, head, middle, between, ask, end, person, own.strip())
 
 
 def _shown(source: str, names: dict[str, str], limits: Limits | None) -> _Shown:
@@ -121,6 +126,20 @@ def _around_system(shown: Rendered) -> tuple[str, str] | None:
         return None
     head, rest = _cut(shown.text, _SYSTEM)
     return (head, _cut(rest, _FIRST)[0]) if _FIRST in rest else None
+
+
+def _inside(bare: str, head: str, middle: str) -> str:
+    """What stands where a given system prompt would."""
+    fits = len(bare) > len(head) + len(middle) and bare.startswith(head) and bare.endswith(middle)
+    return bare[len(head) : len(bare) - len(middle)] if fits else ""
+
+
+def _behind_header(bare: str, person: str, closing: str) -> str:
+    """What stands in a turn that opens like a person's, but for the role."""
+    header = person.replace("user", "system")
+    if header == person or not bare.endswith(person):
+        return ""
+    return _cut(bare.removesuffix(person), header)[1].removesuffix(closing)
 
 
 def _closing(between: str, end: str, control: Collection[str]) -> str:

@@ -42,6 +42,8 @@ class ChatTemplate:
         self._ask = self._encoder.frame(frames.ask)
         self.stop_ids = self._stops(added)
         """Tokens that the template ends a reply with; empty where it has none of its own."""
+        self.own_system = frames.own or None
+        """The words of a system prompt that the template puts in where none is given, if they can be told."""
         self.thinking = None if self.plain else ThinkingMarks(marks, self._ask, frames.ask)
         """How this model's thinking is told from its answers; None without a template."""
 

@@ -94,6 +94,8 @@ class Scribe:
     def _until(self, message: Message, counts: Sequence[int], before: PolicyChange | None) -> int:
         """How many of the message's tokens to write: those before the change."""
         count = counts[message.number] if message.number < len(counts) else 0
+        if message.role == "system" and message.words is not None and count < (message.tokens_total or count + 1):
+            return 0  # where its words stand among its tokens is known when all are there
         if before is None or message.sequence != before.sequence:
             return count
         while count and message.tokens[count - 1].position >= before.position:
@@ -114,7 +116,7 @@ class Scribe:
             if written.split or voice != written.passage.voice:
                 self._turn_over(message, written, voice)
             written.tokens += len(run)
-            changed |= self._take(message, written, written.printer.push([token.text for token in run]))
+            changed |= self._take(message, written, written.printer.push(_texts(message, run)))
         if until == len(message.tokens) and self._settle(message, written):
             changed = True
         if changed:
@@ -134,9 +136,8 @@ class Scribe:
         self._transcript.add(passage)
 
     def _begin(self, message: Message, voice: Voice) -> _Written:
-        words = visible(message.words) if message.words is not None and voice == "person" else ""
-        # A system prompt is shown as the model reads it, its frame included: the sinks are in it.
-        label = visible(message.name or "") if voice == "file" else ""
+        words = visible(message.words) if message.words is not None and _stands(voice) else ""
+        label = visible(message.name or "") if voice == "file" else "system prompt" if voice == "system" else ""
         written = _Written(Passage(voice, words, label=label, sequence=message.sequence))
         self._written[message.number] = written
         self._add(written.passage)
@@ -147,7 +148,7 @@ class Scribe:
         if printed.lengths:
             passage.mark(message.tokens[written.marked].position, printed.lengths)
             written.marked += len(printed.lengths)
-        if passage.voice != "person":
+        if message.words is None or not _stands(passage.voice):
             passage.add(printed.text)
         return bool(printed.lengths)
 
@@ -207,6 +208,27 @@ class Scribe:
         for number in self._open:
             if number in self._written and self._written[number].passage.voice in ("thinking", "reply", "file"):
                 self._written[number].split = True
+
+
+def _stands(voice: Voice) -> bool:
+    """Whether the words of this voice are shown before they are read."""
+    return voice in ("person", "system")
+
+
+def _texts(message: Message, run: Sequence[TokenRecord]) -> list[str]:
+    """What each token adds to the message. Of a system prompt the frame adds nothing: its tokens count, but their
+    text is the template's."""
+    texts = [token.text for token in run]
+    if message.role != "system" or message.words is None:
+        return texts
+    start = "".join(texts).rfind(message.words)
+    if start < 0:
+        return texts
+    end, at = start + len(message.words), 0
+    for number, text in enumerate(texts):
+        texts[number] = text[max(0, start - at) : max(0, end - at)]
+        at += len(text)
+    return texts
 
 
 def _voice(message: Message, tokens: Sequence[TokenRecord]) -> Voice | None:

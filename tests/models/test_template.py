@@ -182,6 +182,13 @@ def test_the_system_prompt_is_counted_to_its_last_token(style: str, system: str 
 
 
 @pytest.mark.parametrize(
+    ("style", "own"), [("chatml", "You are a tiny model."), ("llama 3", None), ("[INST]", None), ("gemma", None)]
+)
+def test_the_words_of_a_templates_own_system_prompt_are_told(style: str, own: str | None) -> None:
+    assert ChatTemplate(TOKENIZERS[style]).own_system == own
+
+
+@pytest.mark.parametrize(
     ("style", "stop"),
     [("chatml", "<|im_end|>"), ("llama 3", "<|eot_id|>"), ("[INST]", "</s>"), ("gemma", "<end_of_turn>")],
 )

@@ -132,6 +132,21 @@ def test_the_system_prompt_is_counted_to_its_last_token(name: str, system: str |
 
 
 @pytest.mark.parametrize("name", STYLES)
+def test_the_words_of_a_templates_own_prompt_stand_in_the_opening_once(name: str) -> None:
+    tokenizer = STYLES[name].tokenizer
+    template = ChatTemplate(tokenizer)
+    ids, count = template.opening(None)
+    said = text_of(tokenizer, list(ids[:count]))
+    if template.own_system is not None:
+        assert said.count(template.own_system) == 1
+        assert not any(token.content in template.own_system for token in tokenizer.added_tokens_decoder.values())
+    if name == "headers with a date":
+        assert template.own_system is not None
+        assert template.own_system.endswith("You are a tiny model.")
+        assert "header" not in template.own_system
+
+
+@pytest.mark.parametrize("name", STYLES)
 def test_the_thinking_of_a_reply_is_told_from_its_answer(name: str) -> None:
     style = STYLES[name]
     marks = ChatTemplate(style.tokenizer).thinking
