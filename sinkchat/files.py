@@ -11,6 +11,11 @@ from typing import BinaryIO
 MIB = 1 << 20
 
 
+def expanded(path: str | Path) -> Path:
+    """The path with `~` and `~name` resolved; as it is where there is no such person, as in a shell."""
+    return Path(os.path.expanduser(path))
+
+
 def open_regular(path: Path) -> BinaryIO:
     """Open to read, without waiting. Raises `OSError`, also for what is no regular file: a named pipe would be waited
     for, and a device may have no end."""

@@ -11,6 +11,8 @@ from pathlib import Path
 
 import platformdirs
 
+from sinkchat.files import expanded
+
 APP = "sinkchat"
 
 CONFIG_DIR = "SINKCHAT_CONFIG_DIR"
@@ -78,7 +80,7 @@ def log_file() -> Path:
 
 def _chosen(variable: str) -> Path | None:
     value = os.environ.get(variable)
-    return Path(value).expanduser().absolute() if value else None
+    return expanded(value).absolute() if value else None
 
 
 def _packaged(name: str) -> Path:

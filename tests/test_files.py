@@ -8,16 +8,18 @@ from pathlib import Path
 
 import pytest
 
+from sinkchat import locations
 from sinkchat.chat.reading import read_journal
 from sinkchat.chat.sessions import list_sessions
 from sinkchat.cli.prompt import gather
 from sinkchat.cli.resolved import resolve
 from sinkchat.errors import JournalError, ModelError, UsageError
-from sinkchat.files import open_regular, read_regular
+from sinkchat.files import expanded, open_regular, read_regular
 from sinkchat.models.fetch import Package
+from sinkchat.models.find import find
 from sinkchat.models.small import _checked
 from sinkchat.tui.history import History
-from sinkchat.tui.textfile import read_text
+from sinkchat.tui.textfile import complete_path, read_text
 from sinkchat.tui.themes import load_themes
 
 pytestmark = pytest.mark.timeout(20)
@@ -78,3 +80,20 @@ def test_a_prompt_may_come_through_a_pipe(tmp_path: Path) -> None:
     os.close(writing)
     assert gather((), f"/dev/fd/{reading}") == "What is a pipe?"
     os.close(reading)
+
+
+def test_the_home_of_nobody_is_a_name_like_any_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    nobody = "~nobody-of-that-name/x"
+    assert expanded(nobody) == Path(nobody)
+    assert expanded("~/x") == Path.home() / "x"
+    with pytest.raises(UsageError, match="There is no file"):
+        read_text(nobody)
+    assert complete_path(nobody) == []
+    with pytest.raises(UsageError, match="cannot be read"):
+        gather((), nobody)
+    with pytest.raises(ModelError, match="There is no folder"):
+        find(nobody)
+    assert resolve({"small_model_file": nobody}, {}, None).settings.small_model_file == Path(nobody)
+    monkeypatch.setenv("SINKCHAT_DATA_DIR", nobody)
+    assert locations.data_dir() == tmp_path / nobody

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from sinkchat.cli.terminal import complain, is_terminal
 from sinkchat.errors import UsageError
-from sinkchat.files import MIB, read_to_end
+from sinkchat.files import MIB, expanded, read_to_end
 
 STDIN = "-"
 
@@ -43,7 +43,7 @@ def _spoken(words: str) -> str:
 def _text_of(path: Path) -> str:
     try:
         # Any kind of file: a pipe is a way to give a prompt.
-        with path.expanduser().open("rb") as file:
+        with expanded(path).open("rb") as file:
             raw = read_to_end(file, MOST)
     except OSError as error:
         reason = error.strerror or type(error).__name__

@@ -13,7 +13,7 @@ import tomli
 
 from sinkchat import locations
 from sinkchat.errors import UsageError
-from sinkchat.files import MIB, read_to_end
+from sinkchat.files import MIB, expanded, read_to_end
 from sinkchat.settings import PREFIX, TABLE, Setting, Settings, did_you_mean
 
 CONFIG_VARIABLE = "SINKCHAT_CONFIG"
@@ -40,7 +40,7 @@ def resolve(flags: Mapping[str, object], environ: Mapping[str, str], config_file
     `config_file` must exist when given; without it `SINKCHAT_CONFIG` names the file, else the usual one is read if
     it is there. Raises `UsageError` for an unknown key, a wrong value, or a file that cannot be read.
     """
-    named = config_file or (Path(environ[CONFIG_VARIABLE]).expanduser() if environ.get(CONFIG_VARIABLE) else None)
+    named = config_file or (expanded(environ[CONFIG_VARIABLE]) if environ.get(CONFIG_VARIABLE) else None)
     path = named or locations.config_file()
     values: dict[str, Any] = {}
     origins = {setting.field: "default" for setting in TABLE}
@@ -110,7 +110,7 @@ def _convert(setting: Setting, value: object, *, typed: bool) -> object:
     if setting.kind in ("whole", "real"):
         return _number(setting, value, typed=typed)
     if isinstance(value, Path) and setting.kind == "path":
-        return value.expanduser()
+        return expanded(value)
     if not isinstance(value, str) or "\0" in value:
         return _WRONG
     if setting.choices:
@@ -119,9 +119,9 @@ def _convert(setting: Setting, value: object, *, typed: bool) -> object:
         # An empty text takes back what a lower layer set, where "not set" is a value.
         return None if setting.default is None else _WRONG
     if setting.kind == "path":
-        return Path(value).expanduser()
+        return expanded(value)
     if setting.kind == "place" and value.startswith("~"):
-        return str(Path(value).expanduser())
+        return str(expanded(value))
     return value
 
 

@@ -8,6 +8,7 @@ from typing import Literal
 
 from sinkchat import locations
 from sinkchat.errors import ModelError
+from sinkchat.files import expanded
 from sinkchat.models import hub
 from sinkchat.models.allowed import NOTHING, Allowed
 from sinkchat.models.family import check_family, read_config
@@ -46,7 +47,7 @@ def find(name: str | None, *, small_model_file: Path | None = None, allowed: All
     """
     if name is None or name == SMALL_MODEL:
         return ModelSource("small", SMALL_MODEL, small_model_file, None)
-    place = Path(name).expanduser()
+    place = expanded(name)
     if place.is_dir():
         _check(place, name, allowed)
         return ModelSource("folder", name, place.absolute(), None, allowed)

@@ -143,7 +143,7 @@ class EngineThread:
         try:
             session = self._open_session(lambda progress: self._say(Opening(progress)))
         except Exception as error:  # noqa: BLE001 -- whatever it is, the person must read it
-            self._say(OpenFailed(_sentence(error, "open the model")))
+            self._say(OpenFailed(sentence(error, "open the model")))
             return
         self._session = session
         self._say(Opened(session))
@@ -157,7 +157,7 @@ class EngineThread:
         try:
             session.close()
         except Exception as error:  # noqa: BLE001 -- the last word of this thread
-            self.left_undone = _sentence(error, "close the session")
+            self.left_undone = sentence(error, "close the session")
 
     def _do(self, job: Job, session: ChatSession) -> str | None:
         try:
@@ -170,11 +170,12 @@ class EngineThread:
                         # A cancel that came before the engine had begun was forgotten: ask again.
                         session.cancel()
         except Exception as error:  # noqa: BLE001 -- a failed job must not end the chat
-            return _sentence(error, job.kind)
+            return sentence(error, job.kind)
         return None
 
 
-def _sentence(error: Exception, doing: str) -> str:
+def sentence(error: Exception, doing: str) -> str:
+    """What a person is told of an error; what should not have been goes into the log."""
     if isinstance(error, SinkchatError):
         return str(error)
     _log.exception("while trying to %s", doing)

@@ -7,7 +7,7 @@ from itertools import islice
 from pathlib import Path
 
 from sinkchat.errors import UsageError
-from sinkchat.files import read_regular
+from sinkchat.files import expanded, read_regular
 
 LARGEST = 4 * 1024 * 1024
 """Bytes: about a million tokens, an hour of reading for a small model on two cores."""
@@ -18,7 +18,7 @@ OFFERED = 200
 
 def read_text(name: str) -> tuple[str, Path]:
     """The text of a file and its path, `~` resolved. Raises `UsageError`."""
-    path = Path(name.strip().strip("'\"")).expanduser()
+    path = expanded(name.strip().strip("'\""))
     try:
         if path.is_dir():
             raise UsageError(f"{path} is a folder; name a text file in it.")
@@ -47,7 +47,7 @@ def complete_path(typed: str) -> list[str]:
     """Paths that begin as typed, folders with a slash at their end; hidden ones only where a dot was typed."""
     start = typed.rpartition("/")[2]
     written = typed[: len(typed) - len(start)]
-    folder = Path(written or ".").expanduser()
+    folder = expanded(written or ".")
     found: list[str] = []
     for entry in _entries(folder):
         if entry.name.startswith(start) and (start.startswith(".") or not entry.name.startswith(".")):

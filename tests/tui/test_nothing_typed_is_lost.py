@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import pytest
 from textual import events
 
 from sinkchat.chat.session import ChatSession
 from sinkchat.errors import ModelError
 from sinkchat.models.progress import ProgressSink
+from sinkchat.tui import orders
 from sinkchat.tui.commands import named
 from sinkchat.tui.screens.chat import ChatScreen
 from tests.fakes import FakeEngine
@@ -123,5 +125,26 @@ def test_escapes_from_the_history_stand_behind_a_placeholder_and_are_sent_as_the
         await chat.press("enter")
         await chat.idle()
         assert asked(chat) == ["red \x1b[31m"]
+
+    play(scenario)
+
+
+def test_a_command_that_fails_unexpectedly_is_told_and_does_not_end_the_chat(
+    play: Play, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> str:
+        raise ValueError("never thought of")
+
+    monkeypatch.setattr(orders, "read_text", fail)
+    monkeypatch.setattr(orders, "export", fail)
+
+    async def scenario(chat: Chat) -> None:
+        await chat.send("/read it")
+        await chat.until(lambda: "never thought of" in chat.hint)
+        assert chat.screen.prompt.text == "/read it"
+        await chat.send("/export it")
+        await chat.until(lambda: "Could not do that: never thought of; the log" in chat.hint)
+        await chat.say("Are you there?")
+        assert "person: Are you there?" in chat.said
 
     play(scenario)

@@ -17,6 +17,7 @@ from sinkchat.errors import SinkchatError, UsageError
 from sinkchat.models.progress import Progress
 from sinkchat.tui import clipboard, commands, editor, engine_thread, runs
 from sinkchat.tui.commands import Command
+from sinkchat.tui.engine_thread import sentence
 from sinkchat.tui.history import History, Recall
 from sinkchat.tui.orders import Orders
 from sinkchat.tui.readings import Readings
@@ -197,10 +198,10 @@ class ChatScreen(ListeningScreen):
                 raise UsageError("There is no model to answer; /quit leaves.")
             else:
                 self.runs.submit(runs.say(commands.literal(event.text)))
-        except UsageError as error:
+        except Exception as error:  # noqa: BLE001 -- a command that fails must not end the chat
             if event.draft is not None:
                 self.prompt.give_back(event.draft)
-            self.hint(str(error), error=True)
+            self.hint(sentence(error, "do that"), error=True)
             return
         self.transcript.follow()
         self._write_down()
@@ -332,7 +333,7 @@ class ChatScreen(ListeningScreen):
         async def run() -> None:
             try:
                 self.hint(await asyncio.to_thread(do))
-            except SinkchatError as error:
-                self.hint(str(error), error=True)
+            except Exception as error:  # noqa: BLE001 -- what fails beside the chat must not end it
+                self.hint(sentence(error, "do that"), error=True)
 
         self.run_worker(run())
