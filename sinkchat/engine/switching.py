@@ -143,8 +143,8 @@ class Switcher:
         memory = device_memory(self._facts.device)
         if memory and needed > memory.free:
             raise CacheError(
-                f"The full cache of {state.position:,} tokens needs {needed / 2**30:.1f} GiB more to grow, and "
-                f"{memory.free / 2**30:.1f} GiB are free; stay with a bounded policy, or /clear."
+                f"The full cache of {state.position:,} tokens needs {needed / 1e9:.1f} GB more to grow, and "
+                f"{memory.free / 1e9:.1f} GB are free; stay with a bounded policy, or /clear."
             )
 
     def evicted(self, span: Span, cause: Resized | Literal["rebuild", "token"]) -> Evicted:

@@ -29,21 +29,31 @@ def perplexity(value: float | None) -> str:
 
 
 def size(value: float | None) -> str:
-    """Bytes, as `5.63 MiB`."""
+    """Bytes, as `5.90 MB`: in millions, as models are measured everywhere else in the program."""
     if value is None:
         return NOTHING
-    for unit in ("B", "KiB", "MiB", "GiB"):
-        if value < 1024 or unit == "GiB":
+    for unit in ("B", "kB", "MB", "GB"):
+        if value < 1000 or unit == "GB":
             break
-        value /= 1024
-    return f"{value:,.0f} {unit}" if unit == "B" else f"{value:,.2f} {unit}"
+        value /= 1000
+    return f"{value:,.0f} {unit}" if unit == "B" else f"{_three_digits(value)} {unit}"
+
+
+def _three_digits(value: float) -> str:
+    """Three digits, or all before the point."""
+    return f"{value:,.2f}" if value < 9.995 else f"{value:,.1f}" if value < 99.95 else f"{value:,.0f}"
 
 
 def size_of(part: float, whole: float) -> str:
-    """`1.20 of 7.76 GiB`."""
+    """`1.20 of 8.33 GB`."""
     amount, unit = size(whole).split(" ")
-    scale = {"B": 0, "KiB": 1, "MiB": 2, "GiB": 3}[unit]
-    return f"{part / 1024**scale:,.2f} of {amount} {unit}"
+    scale = {"B": 0, "kB": 1, "MB": 2, "GB": 3}[unit]
+    return f"{_three_digits(part / 1000**scale)} of {amount} {unit}"
+
+
+def held(quant: str, dtype: str, device: str) -> str:
+    """How the weights are held: `nf4 · bfloat16 · cuda:0`; what is not quantized has a type and a place alone."""
+    return " · ".join([*([] if quant == "none" else [quant]), dtype, device])
 
 
 def rate(value: float | None) -> str:

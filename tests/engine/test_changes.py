@@ -159,7 +159,7 @@ def test_a_replay_that_does_not_fit_into_memory_is_refused(monkeypatch) -> None:
     listener = after(60)
     before = listener.engine.state()
     monkeypatch.setattr(switching, "device_memory", lambda device: DeviceMemory(1000, 1010, 10))
-    with pytest.raises(CacheError, match="GiB"):
+    with pytest.raises(CacheError, match=" GB "):
         listener.hear(listener.engine.change(policy="full"))
     assert listener.engine.state() == before
 

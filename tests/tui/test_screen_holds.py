@@ -169,7 +169,7 @@ def test_the_panel_says_what_the_engine_did(play: Play) -> None:
         await chat.until(lambda: f"evicted {state.evicted_total:,}" in " ".join(_panel(chat).split()))
         panel = _panel(chat)
         assert "4 sinks + 28 recent = 32 of 32" in panel
-        assert "none · float32 · cpu" in panel
+        assert "float32 · cpu" in panel
         assert "strongest: layer 1, head 2" in panel
         assert "50.0 tokens/s" in panel
         assert "sinks kept" in panel

@@ -39,9 +39,15 @@ WORDS: tuple[tuple[str, str], ...] = (
     ("recent", "The newest tokens. When one comes, the oldest leaves."),
     ("horizon", "The oldest token that the model can still see. What is above it is dimmed: it is gone."),
     (
-        "sink share",
-        "How much of all attention lands on the sinks, mean over the heads; and the head that gives most.",
+        "evicted",
+        "Entries that left, and the end of what they said. Sinks that come back are re-admitted.",
     ),
+    (
+        "sink share",
+        "How much of all attention lands on the sinks, mean over the heads. Without sinks: on as many of the oldest "
+        "entries.",
+    ),
+    ("strongest", "The head that gives the sinks most. Below it: the entry besides them that takes most."),
     (
         "loss",
         "How surprised the model is by the next token, in nats. Perplexity (ppl) is e to the mean loss. Compare "
@@ -55,16 +61,17 @@ class HelpScreen(ModalScreen[None]):
 
     def compose(self) -> ComposeResult:
         with VerticalScroll(id="help"):
-            for title, rows in (("commands", _commands()), ("keys", KEYS), ("words", WORDS)):
+            for title, rows in (("keys", KEYS), ("words", WORDS), ("commands", _commands())):
                 yield Static(title, classes="title", markup=False)
                 for name, help_ in rows:
                     with Horizontal():
                         yield Static(name, classes="name", markup=False)
                         yield Static(help_, classes="help", markup=False)
-            yield Static("Esc closes this.", classes="help", markup=False)
 
     def on_mount(self) -> None:
-        self.query_one("#help", VerticalScroll).focus()
+        page = self.query_one("#help", VerticalScroll)
+        page.border_subtitle = "Up and Down scroll, Esc closes"
+        page.focus()
 
 
 def _commands() -> Sequence[tuple[str, str]]:

@@ -192,15 +192,14 @@ class Panel(Vertical, can_focus=False):
             return
         weights = f"weights {figures.size(facts.weight_bytes)}"
         name = shorten_start(visible(facts.name), self._width - len(weights) - 1)
-        memory = readings.memory
+        held = figures.held(facts.quant, facts.dtype, facts.device)
+        memory = figures.size_of(readings.memory.used, readings.memory.total) if readings.memory else figures.NOTHING
+        if len(f"{held} memory {memory}") <= self._width:
+            memory = f"memory {memory}"
         self._rows(
             "model",
             FigureRow(name, weights, "$foreground", "$muted"),
-            FigureRow(
-                f"{facts.quant} · {facts.dtype} · {facts.device}",
-                figures.size_of(memory.used, memory.total) if memory else figures.NOTHING,
-                value_style="$muted",
-            ),
+            FigureRow(held, memory, value_style="$muted"),
         )
 
 

@@ -28,7 +28,7 @@ class Welcome(Static):
         self._show(
             [
                 Content.assemble((visible(facts.name), "$foreground")),
-                _muted(f"{facts.quant} · {facts.dtype} · {facts.device}"),
+                _muted(figures.held(facts.quant, facts.dtype, facts.device)),
                 Content(""),
                 Content.assemble((_room(cache), "$foreground")),
                 _muted(_promise(cache)),
@@ -55,7 +55,7 @@ class Welcome(Static):
 
 
 def progress_words(progress: Progress) -> str:
-    """`fetching the small model: 43 %, 40.2 MiB of 92.9 MiB`."""
+    """`fetching the small model: 43 %, 40.2 MB of 92.9 MB`."""
     if progress.total is None or progress.total <= 0:
         done = f": {_amount(progress.done, progress.unit)}" if progress.done else ""
         return f"{progress.stage}{done}"
