@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 
@@ -9,6 +10,9 @@ from sinkchat.cli.opening import open_session
 from sinkchat.cli.terminal import is_terminal
 from sinkchat.errors import UsageError
 from sinkchat.settings import Settings
+
+NO_SCREEN = ("dumb", "unknown")
+"""What TERM says of a terminal that cannot move its cursor."""
 
 
 def run(settings: Settings, resuming: Path | None = None) -> int:
@@ -18,6 +22,11 @@ def run(settings: Settings, resuming: Path | None = None) -> int:
     """
     if not is_terminal(sys.stderr):
         raise UsageError("The screen is drawn through standard error too; start sinkchat without redirecting it.")
+    if os.environ.get("TERM", "").lower() in NO_SCREEN:
+        raise UsageError(
+            f"TERM is {os.environ['TERM']}, which no screen can be drawn on; ask with `sinkchat ask`, or set TERM to "
+            "what this terminal is."
+        )
     from sinkchat.tui.app import SinkchatApp
 
     app = SinkchatApp(lambda progress: open_session(settings, progress, resuming), settings)

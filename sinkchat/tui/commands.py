@@ -68,6 +68,8 @@ COMMANDS: tuple[Command, ...] = (
     Command("quit", "", "End sinkchat; the session stays on disk", "quit", aliases=("exit", "bye"), key="Ctrl+Q"),
 )
 
+_AS_MESSAGE = "(A message that starts with a slash is written with two.)"
+
 _BY_NAME = {name: command for command in COMMANDS for name in (command.name, *command.aliases)}
 
 
@@ -102,13 +104,15 @@ def parse(text: str) -> Asked:
         raise UsageError(_unknown(name))
     if command.needs_argument and not argument:
         raise UsageError(f"/{command.name} needs {command.hint}: {command.help[0].lower()}{command.help[1:]}.")
+    if argument and not command.hint:
+        raise UsageError(f"/{command.name} takes nothing behind it. {_AS_MESSAGE}")
     return Asked(command, argument)
 
 
 def _unknown(name: str) -> str:
     near = difflib.get_close_matches(name.lower(), _BY_NAME, n=1, cutoff=0.5)
     way_out = f"did you mean /{near[0]}?" if near else "/help lists them all."
-    return f"There is no command /{name}; {way_out} (A message that starts with a slash is written with two.)"
+    return f"There is no command /{name}; {way_out} {_AS_MESSAGE}"
 
 
 def matching(typed: str) -> list[tuple[Command, tuple[int, ...]]]:

@@ -5,12 +5,15 @@ from __future__ import annotations
 import io
 import os
 import signal
+import sys
 
 import pytest
 
+from sinkchat.cli import chat
 from sinkchat.cli.interrupt import Interrupt
 from sinkchat.cli.opening import drawn_as
 from sinkchat.cli.terminal import ProgressLine, is_terminal, sentence
+from sinkchat.errors import UsageError
 from sinkchat.models.progress import Progress
 from sinkchat.models.sampling import Sampling
 from sinkchat.settings import Settings
@@ -92,3 +95,13 @@ def test_what_a_person_sets_takes_the_place_of_the_models_own_way_to_draw() -> N
     drawn = drawn_as(own, Settings(temperature=0.0, min_p=0.1, seed=5))
     assert drawn == Sampling(temperature=0.0, top_p=0.9, min_p=0.1, seed=5)
     assert drawn_as(own, Settings()) == own
+
+
+@pytest.mark.parametrize("name", ["dumb", "unknown"])
+def test_on_a_terminal_that_cannot_be_drawn_on_there_is_a_sentence(
+    monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.setenv("TERM", name)
+    monkeypatch.setattr(sys, "stderr", _Terminal())
+    with pytest.raises(UsageError, match=f"TERM is {name}.*sinkchat ask"):
+        chat.run(Settings())

@@ -45,6 +45,12 @@ def test_an_unknown_command_points_to_the_list() -> None:
         commands.parse("/zzzzzz")
 
 
+@pytest.mark.parametrize("text", ["/quit now, please", "/clear the table", "/rebuild 3", "/endless love"])
+def test_a_command_that_takes_nothing_is_not_done_for_a_sentence_that_begins_like_it(text: str) -> None:
+    with pytest.raises(UsageError, match=r"takes nothing behind it.*written with two"):
+        commands.parse(text)
+
+
 def test_two_slashes_are_a_message() -> None:
     assert not commands.is_command("//etc/hosts")
     assert commands.literal("//etc/hosts") == "/etc/hosts"
