@@ -66,12 +66,15 @@ class Readings:
     tokens_per_second: float | None = None
     """Of the reply that is being written, after its first token so far; of the last one, as the engine gave it."""
     seconds_to_first_token: float | None = None
-    """Of the last reply, from the start of its prompt: the engine's seconds of reading and of the first token."""
+    """Of the last reply, from the start of its prompt: by the screen's clock while it is written, then as the engine
+    gave it."""
     losses: Series = field(default_factory=Series)
     shares: Series = field(default_factory=Series)
     head_shares: Series = field(default_factory=Series)
     _first_at: float = 0.0
     _reading: float = 0.0
+    _read_at: float | None = None
+    _first_known: bool = False
 
     def opened(self, facts: ModelFacts, cache: CacheState) -> None:
         self.facts, self.cache = facts, cache
@@ -80,8 +83,9 @@ class Readings:
         """`goes_on`: more of the last reply, whose first token came long ago."""
         self.reply_tokens = 0
         self.tokens_per_second = None
+        self._first_known = goes_on
         if not goes_on:
-            self._reading = 0.0
+            self._reading, self._read_at = 0.0, None
             self.seconds_to_first_token = None
 
     def take(self, event: Event, at: float) -> None:
@@ -97,12 +101,13 @@ class Readings:
             self._changed(event)
         elif isinstance(event, Prefilled):
             self.cache = event.cache
-            self._reading = event.seconds
+            self._reading, self._read_at = event.seconds, at
         elif isinstance(event, Finished):
             self.cache = event.cache
             if event.seconds_to_first_token is not None:  # else it ended a reading, and says nothing of a reply
                 self.tokens_per_second = event.tokens_per_second
-                if self.seconds_to_first_token is None:
+                if not self._first_known:
+                    self._first_known = True
                     self.seconds_to_first_token = self._reading + event.seconds_to_first_token
 
     def mean_loss(self, kind: str) -> RunningMean:
@@ -118,6 +123,8 @@ class Readings:
         self.head_shares.add(event.strong_head.share if event.strong_head else None)
         if self.reply_tokens == 0:
             self._first_at = at
+            if self._read_at is not None and not self._first_known:
+                self.seconds_to_first_token = self._reading + at - self._read_at
         elif at > self._first_at:
             self.tokens_per_second = self.reply_tokens / (at - self._first_at)
         self.reply_tokens += 1

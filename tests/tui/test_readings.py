@@ -78,6 +78,17 @@ def test_the_first_token_is_counted_from_the_start_of_the_prompt_and_once_for_a_
     assert readings.seconds_to_first_token is None
 
 
+def test_the_first_token_is_timed_while_the_reply_is_still_written() -> None:
+    engine = FakeEngine(window=64)
+    readings = Readings()
+    readings.reply_begins(goes_on=False)
+    for event in engine.prefill(words("one two three")):
+        readings.take(event, 7.0)
+    for number, event in enumerate(event for event in engine.generate(3) if isinstance(event, Token)):
+        readings.take(event, 7.25 + number)
+    assert readings.seconds_to_first_token == pytest.approx(0.005 + 0.25)
+
+
 def test_a_change_of_the_cache_is_marked_in_every_line() -> None:
     engine = FakeEngine(window=16)
     readings, _events = _fed(engine, "one two three four five", 20)
