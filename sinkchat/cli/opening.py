@@ -43,6 +43,8 @@ def open_session(settings: Settings, progress: ProgressSink, resuming: Path | No
     from sinkchat.chat.journal import Journal
 
     if resuming is None:
+        # Told before the minutes that a model may take. No file is kept for a session that may never begin.
+        Journal.create(locations.sessions_dir()).discard()
         return _opened(settings, progress, None)
     # Locked from now on, so that nobody else goes on with it while the model is loaded.
     journal = Journal.open(resuming)

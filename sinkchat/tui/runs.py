@@ -110,7 +110,7 @@ class Runs:
         current = self._current
         if current is None:
             self._next()
-        elif current.kind in WRITES and self.phase == "reading":
+        elif current.kind == "say" and self.phase == "reading":
             # A prompt is short, and cutting it would cut the person's own words.
             self._interrupted = current
         elif current.kind in (*WRITES, "read") and self._rest is None:
@@ -160,6 +160,8 @@ class Runs:
     def _event(self, event: Event) -> None:
         if isinstance(event, ChunkRead):
             self.progress = Progress(event.done, event.total)
+            if self._current is not None and self._current.kind == "go on":
+                self.phase = "reading"  # of a text that was cut short
         elif isinstance(event, Rebuilding):
             self.phase, self.progress = "changing", Progress(event.done, event.total)
         elif isinstance(event, Prefilled | Token):

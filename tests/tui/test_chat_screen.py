@@ -499,3 +499,25 @@ def test_a_hint_stays_until_something_else_is_in_the_box(play: Play) -> None:
         assert chat.hint == ""
 
     play(scenario)
+
+
+def test_going_on_with_a_text_that_was_cut_short_is_reading_and_not_writing(play: Play, tmp_path: Path) -> None:
+    (tmp_path / "book.txt").write_text("The sea came up the steps. " * 100)
+
+    async def scenario(chat: Chat) -> None:
+        await chat.send(f"/read {tmp_path / 'book.txt'}")
+        await chat.until(lambda: chat.screen.runs.progress.done)
+        await chat.press("escape")
+        await chat.idle()
+        await chat.send("/continue")
+        await chat.until(lambda: chat.state.startswith("reading"))
+        await chat.until(lambda: chat.screen.runs.progress.done)
+        # A change of the cache does not wait for the end of a long text, which is read on behind it.
+        await chat.send("/policy window")
+        await chat.until(lambda: chat.session.state().policy == "window")
+        (message,) = [message for message in chat.session.conversation.messages if message.role == "file"]
+        assert message.cut_short or message.ended is None
+        await chat.idle()
+        assert not message.cut_short
+
+    play(scenario, FakeEngine(window=4096, chunk=4, chunk_delay=0.02))
