@@ -8,6 +8,7 @@ from textual.message import Message
 from textual.screen import Screen
 
 from sinkchat.tui.engine_thread import EngineThread, OpenSession, Said
+from sinkchat.tui.later import after
 
 FRAME = 1 / 30
 """Seconds between two looks."""
@@ -40,7 +41,7 @@ class ListeningScreen(Screen[None]):
     def on_listening_screen_engine_spoke(self) -> None:
         wait = self._next_look - time.monotonic()
         if wait > 0:
-            self.set_timer(wait, self._look)
+            after(wait, self, self._look)
         else:
             self._look()
 

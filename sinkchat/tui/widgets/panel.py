@@ -13,6 +13,7 @@ from textual.geometry import Size
 from sinkchat.chat.printable import visible
 from sinkchat.engine.events import CacheState
 from sinkchat.tui import figures
+from sinkchat.tui.later import after
 from sinkchat.tui.readings import READ, WROTE, Readings
 from sinkchat.tui.series import Point, Points, Series
 from sinkchat.tui.widgets import gauge
@@ -103,7 +104,7 @@ class Panel(Vertical, can_focus=False):
     def _wait(self, readings: Readings, quiet_until: Callable[[], float]) -> None:
         wait = max(self._next, quiet_until()) - time.monotonic()
         if wait > 0:
-            self.set_timer(wait, lambda: self._wait(readings, quiet_until))
+            after(wait, self, lambda: self._wait(readings, quiet_until))
             return
         self._due = False
         self._next = time.monotonic() + EVERY
