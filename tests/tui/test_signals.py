@@ -21,6 +21,7 @@ from sinkchat.chat.records import Closed, TokenSaid
 ROOT = Path(__file__).parents[2]
 
 PROGRAM = """
+import signal
 import sys
 from pathlib import Path
 from sinkchat.chat.journal import Journal
@@ -36,6 +37,9 @@ def open_session(_progress):
         fill_the_disk()
     return ChatSession(engine, FakeTemplate(), Journal.create(Path(sys.argv[1])), max_reply_tokens=0)
 
+if "heeded" in sys.argv:
+    # whoever runs the tests may ignore it (nohup does), and that is handed down
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
 app = SinkchatApp(open_session, Settings())
 app.run()
 sys.exit(app.return_code or 0)
@@ -61,7 +65,8 @@ class Chat:
     def __init__(self, folder: Path, ignored: str = "", *, full: bool = False) -> None:
         self.folder, self.shown = folder, b""
         self.master, slave = pty.openpty()
-        command = [sys.executable, "-c", PROGRAM, str(folder / "sessions"), "full" if full else ""]
+        flags = ["full" if full else "", "" if ignored else "heeded"]
+        command = [sys.executable, "-c", PROGRAM, str(folder / "sessions"), *flags]
         begin = f"trap '' {ignored}; exec" if ignored else "exec"
         self.process = subprocess.Popen(
             ["sh", "-c", f'{begin} "$@"', "sh", *command],
@@ -114,8 +119,9 @@ def check_journal(chat: Chat) -> None:
 def test_a_signal_leaves_the_terminal_and_the_session_whole(chat: Chat, name: str) -> None:
     chat.write_until_a_reply()
     chat.process.send_signal(getattr(signal, name))
+    end = time.monotonic() + 30
     while chat.read():
-        pass
+        assert time.monotonic() < end, "it did not end"
     assert chat.process.wait(10) == 128 + getattr(signal, name)
     for left in (b"\x1b[?1049l", b"\x1b[?25h", b"\x1b[?1003l", b"\x1b[?2004l"):
         assert left in chat.shown
