@@ -161,7 +161,8 @@ class _Band:
     def of_sinks(self, a: int, b: int) -> tuple[Tensor | None, Tensor | bool]:
         if self.own is None:
             return None, self.watch is None
-        return torch.arange(a, b, device=self.queries.device) > self.step.first + self.queries - self.own, False
+        place = self.step.first + self.step.apart
+        return torch.arange(a, b, device=self.queries.device) > place + self.queries - self.own, False
 
     def of_recents(self, a: int, b: int) -> tuple[Tensor | None, Tensor | bool]:
         place = torch.arange(a, b, device=self.queries.device)

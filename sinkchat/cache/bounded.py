@@ -54,16 +54,18 @@ class BoundedCache:
         sinks: int = 4,
         window: int = 4096,
         start_position: int = 0,
+        distance: int = 0,
     ) -> None:
         """`model` is a causal language model of transformers, loaded with NAME as its attention; `turns` is what
-        `prove` found of it. `start_position` is added to every position that the model sees.
+        `prove` found of it. `start_position` is added to every position that the model sees, `distance` to those of
+        the tokens after the sinks.
 
         Raises CacheError when policy, sinks and window make no cache.
         """
         self.model = model
         self.turns = turns
         self.positions: Positions = positions
-        self.slots = Slots(policy, sinks, window)
+        self.slots = Slots(policy, sinks, window, distance)
         self.start_position = start_position
         self.rings: dict[int, Ring] = {}
         self.lost: list[Span] = []
@@ -80,7 +82,7 @@ class BoundedCache:
         device = next(self.model.parameters()).device
         self.relayout(self.slots.rows)
         feeding = Feeding(self.slots, self.rings, self.turns, self.positions, step)
-        place = step.first + self.start_position
+        place = step.first + step.apart + self.start_position
         try:
             out = self.model(
                 input_ids=torch.tensor([ids], device=device),
@@ -137,8 +139,14 @@ class BoundedCache:
         device = next(self.model.parameters()).device
         self.model.set_attn_implementation("eager")
         try:
-            place = torch.arange(self.start_position, self.start_position + len(ids), device=device)
-            out = self.model(input_ids=torch.tensor([ids], device=device), position_ids=place[None], use_cache=False)
+            # a query that stands at its index in the cache is not told that the sinks are far
+            far = self.positions == "absolute"
+            places = [self.start_position + (self.slots.place(i) if far else i) for i in range(len(ids))]
+            out = self.model(
+                input_ids=torch.tensor([ids], device=device),
+                position_ids=torch.tensor([places], device=device),
+                use_cache=False,
+            )
         finally:
             self.model.set_attn_implementation(NAME)
         logits: Tensor = out.logits[0]

@@ -35,13 +35,14 @@ class Feeding:
         self.step = step
         self.attended: dict[int, Attended] = {}
         self.sight = slots.sight(step) if step.count == 1 and not step.rerun else None
-        self._watch = None if slots.policy == "sinks" else slots.sinks
+        self._watch = None if slots.keeps_sinks else slots.sinks
         self._deltas = self._sink_turns() if positions == "cache" and step.sinks else None
         self._indices: dict[torch.device, Indices] = {}
 
     def _sink_turns(self) -> Tensor | None:
-        """`[T]`: how far each query turns back for the sinks, its position minus its index among the entries."""
-        deltas = [self.step.first + i - (self.step.seen(i) - 1) for i in range(self.step.count)]
+        """`[T]`: how far each query turns back for the sinks, its place minus its index among the entries."""
+        place = self.step.first + self.step.apart
+        deltas = [place + i - (self.step.seen(i) - 1) for i in range(self.step.count)]
         return -torch.tensor(deltas) if any(deltas) else None
 
     def attend(
@@ -162,10 +163,13 @@ class Indices:
         assert sight is not None
         hidden = set(sight.empty)
         if own is not None:
-            oldest = step.first + 1 - own
-            held = self._feeding.slots.position_at[: sight.high]
+            slots = self._feeding.slots
+            oldest = slots.place(step.first) + 1 - own
+            held = slots.position_at[: sight.high]
             hidden.update(
-                slot for slot, at in enumerate(held) if slot != sight.slot and at is not None and at < oldest
+                slot
+                for slot, at in enumerate(held)
+                if slot != sight.slot and at is not None and slots.place(at) < oldest
             )
         if not hidden:
             return None

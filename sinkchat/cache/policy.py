@@ -6,11 +6,15 @@ from typing import Literal
 
 from sinkchat.errors import CacheError
 
-Policy = Literal["sinks", "window", "full"]
+Policy = Literal["sinks", "window", "full", "recompute"]
 Positions = Literal["cache", "absolute"]
 
-POLICIES: tuple[Policy, ...] = ("sinks", "window", "full")
+POLICIES: tuple[Policy, ...] = ("sinks", "window", "full", "recompute")
 POSITIONS: tuple[Positions, ...] = ("cache", "absolute")
+
+
+KEEPING: tuple[Policy, ...] = ("sinks", "recompute")
+"""Those under which the first S tokens stay for good. `recompute` slides by halves, and runs what is left again."""
 
 
 def check(policy: Policy, sinks: int, window: int) -> None:

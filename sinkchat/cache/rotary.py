@@ -8,6 +8,7 @@ that a query can see, and the angles are products in float64.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any
 
@@ -56,7 +57,15 @@ class FrozenRotary(nn.Module):
         Raises ModelRefused when no known layout reproduces the module's output at small positions.
         """
         super().__init__()
-        self.tables: dict[str | None, Table] = {kind: _frozen(original, kind, length) for kind in _kinds(original)}
+        # in a tuple, so that it is no part of the model any more; some types rewrite their table when they are called
+        self._original = (original,)
+        self.tables: dict[str | None, Table] = {
+            kind: _frozen(deepcopy(original), kind, length) for kind in _kinds(original)
+        }
+
+    def again(self, length: int) -> FrozenRotary:
+        """For a sequence of another length."""
+        return FrozenRotary(self._original[0], length)
 
     def forward(self, x: Tensor, position_ids: Tensor, layer_type: str | None = None) -> tuple[Tensor, Tensor]:
         """cos and sin as the family's attention takes them, `[1, T, D]` in the dtype and on the device of `x`."""
@@ -75,7 +84,7 @@ def freeze_rotary(model: nn.Module, length: int) -> tuple[Table, ...]:
     for parent in list(model.modules()):
         for name, child in list(parent.named_children()):
             if isinstance(child, FrozenRotary) or list(_kinds(child)):
-                frozen = child if isinstance(child, FrozenRotary) else FrozenRotary(child, length)
+                frozen = child.again(length) if isinstance(child, FrozenRotary) else FrozenRotary(child, length)
                 setattr(parent, name, frozen)
                 tables.extend(frozen.tables.values())
     return tuple(tables)

@@ -1,8 +1,10 @@
 """Which slot the next token takes and which entry that evicts: plain Python, free of torch.
 
 Positions count tokens of the sequence from 0. A slot is a row of the preallocated key and value buffers. Sinks are
-the entries of positions below S under the policy `sinks`; the recents are all others, without a gap from `horizon`
-to the newest. Nothing moves while tokens are fed: a new entry takes a free slot or that of the oldest recent.
+the entries of positions below S under the policies that keep them; the recents are all others, without a gap from
+`horizon` to the newest. Nothing moves while tokens are fed: a new entry takes a free slot or that of the oldest recent.
+Under `recompute` none is overwritten: when no slot is free the older half of the recents leaves, and the newer half is
+fed again (`halve`).
 
 At every moment `entries + evicted_total - readmitted_total == position`.
 """
@@ -13,7 +15,7 @@ from bisect import bisect_left
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from sinkchat.cache.policy import Policy, check
+from sinkchat.cache.policy import KEEPING, Policy, check
 
 GROWTH = 1024
 """Rows by which the buffers of `full` grow at a time."""
@@ -54,6 +56,8 @@ class Step:
     """The tokens become sinks."""
     rerun: bool = False
     """They are sinks that are computed again, from the sinks before them alone."""
+    apart: int = 0
+    """How much further from the sinks the tokens stand than by their positions."""
 
     def dropped(self, query: int) -> int:
         return max(0, query + 1 - self.room)
@@ -89,11 +93,15 @@ class Switch:
 class Slots:
     """The bookkeeping of one sequence's entries; the same for every layer."""
 
-    def __init__(self, policy: Policy, sinks: int, window: int) -> None:
+    def __init__(self, policy: Policy, sinks: int, window: int, distance: int = 0) -> None:
+        """`distance`: how much further than by its position each token after the sinks stands, as if so much had been
+        read in between."""
         check(policy, sinks, window)
         self.policy: Policy = policy
         self.sinks = sinks
         self.window = window
+        self.distance = distance
+        self._near = sinks if policy in KEEPING else 0
         self.reset()
 
     def reset(self) -> None:
@@ -102,6 +110,7 @@ class Slots:
         self.horizon = 0
         self.evicted_total = 0
         self.readmitted_total = 0
+        self.recomputed_total = 0
         self.slot_of: dict[int, int] = {}
         self.position_at: list[int | None] = []
         self._free: list[int] = []  # ascending: the lowest is taken first, so that those in use stay together
@@ -124,6 +133,15 @@ class Slots:
         return self.position - self.horizon
 
     @property
+    def keeps_sinks(self) -> bool:
+        return self.policy in KEEPING
+
+    @property
+    def cramped(self) -> bool:
+        """No token can be fed before `halve`."""
+        return self.policy == "recompute" and not self._free
+
+    @property
     def gapless(self) -> bool:
         """Every token of the sequence is in the cache."""
         return self.entries == self.position
@@ -141,9 +159,16 @@ class Slots:
 
     # Feeding
 
+    def place(self, position: int) -> int:
+        """Where a token stands for its angles."""
+        return position + self.distance if position >= self._near else position
+
     def limit(self, wanted: int) -> int:
-        """How many of `wanted` tokens the next step may take: a step holds sinks or recents, never both."""
-        if self.policy == "sinks" and self.position < self.sinks:
+        """How many of `wanted` tokens the next step may take: a step holds sinks or recents, never both, and under
+        `recompute` no more than find a free slot."""
+        if self.policy == "recompute":
+            wanted = min(wanted, len(self._free))
+        if self.keeps_sinks and self.position < self.sinks:
             return min(wanted, self.sinks - self.position)
         return wanted
 
@@ -167,13 +192,14 @@ class Slots:
             room=room,
             writes=tuple(zip(range(count - stay, count), slots, strict=True)),
             evicted=Span(self.horizon, self.horizon + leaving - 1) if leaving else None,
-            as_sinks=self.policy == "sinks" and self.position < self.sinks,
+            as_sinks=self.keeps_sinks and self.position < self.sinks,
+            apart=self.place(self.position) - self.position,
         )
 
     def sight(self, step: Step) -> Sight:
         """What the query of a step of one token sees, its own entry written."""
         ((_, slot),) = step.writes
-        if self.policy == "sinks":
+        if self.keeps_sinks:
             oldest = range(min(self.sinks, step.first + 1))
         else:
             start = step.evicted.last + 1 if step.evicted else self.horizon
@@ -214,12 +240,23 @@ class Slots:
         self.horizon = lost.last + 1
         return lost
 
+    def halve(self) -> Span:
+        """The older half of the recents leaves, and is returned; the newer half is to be fed again from now on."""
+        leaving = -(-self.recent_entries // 2)
+        span = Span(self.horizon, self.horizon + leaving - 1)
+        self._release(range(span.first, span.last + 1))
+        self.evicted_total += span.count
+        self.horizon += span.count
+        self.recomputed_total += self.recent_entries
+        self.rewind(self.horizon)
+        return span
+
     # Switching
 
     def configure(self, policy: Policy, sinks: int, window: int) -> Switch:
         """Switch policy, S and W at once; what the new rule does not keep leaves.
 
-        Under `sinks` the first S tokens stay, or are `missing` and to be rerun before anything else is fed; of the
+        Under policies that keep sinks the first S tokens stay, or are `missing` and to be rerun before anything else is fed; of the
         others the newest stay, without a gap. `full` needs a gapless cache: `rewind(0)` first.
         Raises CacheError when the numbers make no cache, before anything changed.
         """
@@ -279,7 +316,7 @@ class Slots:
 
     def _prefix(self) -> int:
         """How many tokens of the sequence are to be sinks."""
-        return min(self.sinks, self.position) if self.policy == "sinks" else 0
+        return min(self.sinks, self.position) if self.keeps_sinks else 0
 
     def _admit(self, entries: Iterable[tuple[int, int]]) -> None:
         for position, slot in entries:

@@ -55,9 +55,10 @@ class SinkEngine:
         window: int | None = None,
         sampling: Sampling | None = None,
         chunk: int | None = None,
-        start_position: int = 0,
+        distance: int = 0,
     ) -> None:
-        """window: None is 4,096, or the trained length if that is less. chunk: tokens per prefill step.
+        """window: None is 4,096, or the trained length if that is less. chunk: tokens per prefill step. distance: how
+        much further than by its position each token after the sinks stands, as if so much had been read in between.
 
         Runs a few tokens: they prove how each layer turns its queries, allocate the buffers, and are compared with
         the model's own attention.
@@ -74,7 +75,7 @@ class SinkEngine:
             positions=positions,
             sinks=sinks,
             window=window,
-            start_position=start_position,
+            distance=distance,
         )
         cache.warm_up()
         longest = 512 if torch.device(self.facts.device).type == "cuda" else 256
@@ -121,27 +122,37 @@ class SinkEngine:
         except RuntimeError as error:
             yield from self._failed(meter, 0, error)
             return
-        first, total = sequence.fed, len(ids)
+        first, total = sequence.read, len(ids)
         sequence.tokens.extend(ids)
         if ids:  # else a reply may go on in the middle of a character
             self._stream = TextStream(self._tokenizer)
         try:
             with self._cancellable():
                 while sequence.pending and not self._cancelled.is_set():
+                    yield from self._switcher.make_room()
                     read = sequence.feed(self._chunk)
                     meter.add(read)
                     if read.evicted:
                         yield self._switcher.evicted(read.evicted, "token")
                     texts = tuple(self._stream.push(token) for token in read.ids)
-                    done = sequence.fed - first
-                    yield ChunkRead(done, total, read.ids, texts, read.losses, read.mean_shares(), self.state())
+                    done = sequence.read - first
+                    yield ChunkRead(
+                        done,
+                        total,
+                        read.ids,
+                        texts,
+                        read.losses,
+                        read.mean_shares(),
+                        self.state(),
+                        read.share_heads(),
+                    )
         except RuntimeError as error:
-            yield from self._failed(meter, sequence.fed - first, error)
+            yield from self._failed(meter, sequence.read - first, error)
             return
         finally:
             # what was not read is no part of the sequence
             sequence.drop_pending()
-        if (done := sequence.fed - first) < total:
+        if (done := sequence.read - first) < total:
             yield self._finished("cancelled", done, meter)
         else:
             yield Prefilled(total, meter.loss(), meter.share(), meter.heads(), meter.seconds(), self.state())
@@ -168,6 +179,7 @@ class SinkEngine:
                     sequence.tokens.append(token.id)
                     meter.tick()
                     yield token
+                    yield from self._switcher.make_room()
                     read = sequence.feed(1)
                     meter.add(read)
                     if read.evicted:

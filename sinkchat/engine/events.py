@@ -42,6 +42,8 @@ class CacheState:
     readmitted_total: int
     horizon: int
     """Position of the oldest entry that the model can still see, sinks aside; equals `position` if there is none."""
+    recomputed_total: int = 0
+    """Tokens that the policy `recompute` ran again, each time that it did: what its way of forgetting costs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +90,8 @@ class ChunkRead:
     the first token of a sequence and where nothing is meant."""
     cache: CacheState
     """After the chunk."""
+    share_heads: Heads | None = None
+    """The shares by layer and head, mean over the chunk's tokens that have one; None where nothing is meant."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +138,7 @@ class Evicted:
     count: int
     text: str
     """The text of the evicted tokens."""
-    cause: Literal["token", "policy", "window", "sinks", "rebuild"]
+    cause: Literal["token", "policy", "window", "sinks", "rebuild", "recompute"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +152,7 @@ class Readmitted:
 
 @dataclass(frozen=True, slots=True)
 class Rebuilding:
-    """Progress of a rebuild or a replay: tokens run again so far."""
+    """Progress of a rebuild, a replay or a recomputation: tokens run again so far."""
 
     done: int
     total: int

@@ -23,6 +23,7 @@ class Read:
 
     ids: tuple[int, ...]
     losses: tuple[float | None, ...]
+    """In nats, of each token; empty when they ran again for the cache's sake alone."""
     shares: Tensor | None
     """`[T, L, H]` float32: share of the query that predicted each token; NaN in layers without sinks. One row less
     for a sequence's first token, that none predicted; None where nothing is watched."""
@@ -30,8 +31,14 @@ class Read:
 
     def mean_shares(self) -> tuple[float | None, ...]:
         """Of each token, over the heads."""
-        known = [] if self.shares is None else [mean_share(row) for row in self.shares]
-        return (*[None] * (len(self.ids) - len(known)), *known)
+        if self.shares is None:
+            return (None,) * len(self.ids)
+        known = self.shares.flatten(1).double().nanmean(1).tolist()
+        return (*[None] * (len(self.ids) - len(known)), *(None if math.isnan(mean) else mean for mean in known))
+
+    def share_heads(self) -> Heads | None:
+        """Mean over the tokens."""
+        return share_table(self.shares.double().mean(0)) if self.shares is not None and len(self.shares) else None
 
 
 class TokenSequence:
@@ -44,6 +51,10 @@ class TokenSequence:
     def forget(self) -> None:
         """Start again with no tokens."""
         self.tokens: list[int] = []
+        self.read = 0
+        """How many of them were fed at least once; the cache's position is less while they run again."""
+        self._stands = 0
+        """Up to this position tokens run again and what the newest predicted stays as it was."""
         self.logits: Tensor | None = None
         """`[V]` float32 of the newest token: what the next one is drawn from."""
         self._shares: Tensor | None = None
@@ -75,6 +86,7 @@ class TokenSequence:
             evicted_total=slots.evicted_total,
             readmitted_total=slots.readmitted_total,
             horizon=slots.horizon,
+            recomputed_total=slots.recomputed_total,
         )
 
     def feed(self, at_most: int) -> Read:
@@ -82,10 +94,14 @@ class TokenSequence:
 
         Whatever is raised, the cache stays true: no token of the step counts as fed.
         """
-        count = self.cache.slots.limit(min(at_most, self.pending))
+        again = self.fed < self._stands
+        count = self.cache.slots.limit(min(at_most, self._stands - self.fed if again else self.pending))
         ids = tuple(self.tokens[self.fed : self.fed + count])
         step = self.cache.slots.plan(count)
         out = self.cache.feed(ids, step)
+        self.read = max(self.read, self.fed)
+        if again:
+            return Read(ids, (), None, step.evicted)
         # what the next token is drawn from comes first: the losses may fail for want of memory
         before, self.logits = self.logits, out.logits[-1].float()
         predicted, self._shares = self._shares, out.shares[-1] if self.watches else None  # no sinks: zeros, no share
@@ -104,15 +120,35 @@ class TokenSequence:
             self.cache.feed(tuple(self.tokens[span.first : span.last + 1]), step)
             yield span
 
+    def halve(self) -> Span:
+        """Under `recompute`: the older half of the recents leaves, and is returned; the newer is to be fed again.
+
+        What the newest token predicted stays as it was, seen over the full window.
+        """
+        self._stands = max(self._stands, self.fed)
+        return self.cache.slots.halve()
+
+    def rewind(self, position: int) -> None:
+        """The tokens from `position` on are to be fed again, and to predict anew."""
+        self.cache.slots.rewind(position)
+        self._stands = 0
+
+    @property
+    def standing(self) -> int:
+        """Tokens that are to run again before anything new is fed."""
+        return max(0, self._stands - self.fed)
+
     def drop_pending(self) -> None:
-        """What was not fed is no part of the sequence."""
-        del self.tokens[self.fed :]
+        """What was never fed is no part of the sequence."""
+        del self.tokens[self.read :]
 
     def truncate(self, position: int) -> None:
         """Take back the tokens from `position` on; only while nothing is gone from the cache."""
         if not 0 <= position <= len(self.tokens):
             raise ValueError(f"cannot go back to position {position} of {len(self.tokens)}")
         del self.tokens[position:]
+        self.read = min(self.read, position)
+        self._stands = 0
         if position > self.fed:
             return
         self.cache.slots.truncate(max(0, position - 1))

@@ -36,6 +36,7 @@ class Switcher:
         once CacheChanged has told what did change."""
         cache, slots = self._sequence.cache, self._sequence.cache.slots
         yield from self.tell_lost()
+        yield from self._run_again()
         before = self._sequence.state()
         goal = (
             slots.policy if policy is None else policy,
@@ -66,6 +67,7 @@ class Switcher:
         """The sinks stay as they are; the newest tokens run again on top of them."""
         slots = self._sequence.cache.slots
         yield from self.tell_lost()
+        yield from self._run_again()
         yield from self._bring_back()
         before = self._sequence.state()
         exact = slots.gapless
@@ -73,7 +75,7 @@ class Switcher:
         newest = max(0, slots.position - share)
         target = max(slots.sink_entries, newest)
         gone = max(0, slots.horizon - target)
-        slots.rewind(target)
+        self._sequence.rewind(target)
         if gone:
             yield Readmitted(target, target + gone - 1, gone)
         yield from self.catch_up()
@@ -82,13 +84,29 @@ class Switcher:
     def catch_up(self) -> Iterator[Event]:
         """Make good what a run that broke off left: sinks to be computed again, tokens to be fed."""
         yield from self.tell_lost()
+        yield from self._run_again()
         yield from self._bring_back()
         total = self._sequence.pending
         while self._sequence.pending:
+            yield from self.make_room()
             read = self._sequence.feed(self._chunk)
             if read.evicted:
                 yield self.evicted(read.evicted, "rebuild")
             yield Rebuilding(total - self._sequence.pending, total)
+
+    def make_room(self) -> Iterator[Event]:
+        """Under `recompute`, with the window full: the older half leaves, and the newer runs again. To be asked for
+        before every step."""
+        yield from self._run_again()
+        if self._sequence.cache.slots.cramped:
+            yield self.evicted(self._sequence.halve(), "recompute")
+            yield from self._run_again()
+
+    def _run_again(self) -> Iterator[Event]:
+        total = self._sequence.standing
+        while self._sequence.standing:
+            self._sequence.feed(self._chunk)
+            yield Rebuilding(total - self._sequence.standing, total)
 
     def _lay_out(self, goal: tuple[Policy, int, int]) -> Switch:
         """Keep the books and the buffers in the new way; raises CacheError, and both stay as they were."""
@@ -126,6 +144,7 @@ class Switcher:
         gone = slots.position - slots.entries
         first = next(p for p in range(slots.position) if p not in slots.slot_of)
         self._lay_out(goal)
+        self._sequence.rewind(0)
         yield Readmitted(first, first + gone - 1, gone)
         yield from self.catch_up()
 
@@ -147,7 +166,7 @@ class Switcher:
                 f"{memory.free / 1e9:.1f} GB are free; stay with a bounded policy, or /clear."
             )
 
-    def evicted(self, span: Span, cause: Resized | Literal["rebuild", "token"]) -> Evicted:
+    def evicted(self, span: Span, cause: Resized | Literal["rebuild", "token", "recompute"]) -> Evicted:
         return Evicted(span.first, span.last, span.count, self._text(span.first, span.last), cause)
 
 

@@ -111,6 +111,7 @@ def run(
     policy: str = "sinks",
     positions: str = "cache",
     start_position: int = 0,
+    distance: int = 0,
     schedule: paper.Schedule | None = None,
     trained_length: int | None = None,
 ) -> Run:
@@ -123,6 +124,7 @@ def run(
         sinks=sinks,
         window=window,
         start_position=start_position,
+        distance=distance,
     )
     sequence = TokenSequence(witnessed)
     switcher = Switcher(sequence, facts(model, trained_length), chunk, lambda first, last: "")
@@ -134,6 +136,7 @@ def run(
             done.states.append(sequence.state())
         sequence.tokens.extend(tokens[start:end])
         while sequence.pending:
+            list(switcher.make_room())
             sequence.feed(chunk)
             done.states.append(sequence.state())
     return done

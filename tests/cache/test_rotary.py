@@ -62,3 +62,18 @@ def test_a_table_that_depends_on_the_length_is_the_one_for_that_length_and_stays
     if length > 64:
         short = LlamaRotaryEmbedding(config)(torch.zeros(1), near[:, :60])[0]
         assert not torch.allclose(short, expected[:, :60], atol=1e-2)
+
+
+def test_a_table_is_chosen_anew_for_another_length() -> None:
+    config = LlamaConfig(
+        hidden_size=32,
+        num_attention_heads=2,
+        max_position_embeddings=64,
+        rope_parameters={"rope_type": "dynamic", "rope_theta": 10000.0, "factor": 2.0},
+    )
+    near = torch.arange(60)[None]
+    long = FrozenRotary(LlamaRotaryEmbedding(config), 1024)
+    for length in (256, 64, 1024):
+        fresh = FrozenRotary(LlamaRotaryEmbedding(config), length)
+        assert torch.equal(long.again(length)(torch.zeros(1), near)[0], fresh(torch.zeros(1), near)[0])
+    assert not torch.allclose(long.again(64)(torch.zeros(1), near)[0], long(torch.zeros(1), near)[0], atol=1e-2)

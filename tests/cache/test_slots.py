@@ -23,7 +23,7 @@ class Naive:
         self.came_back: list[int] = []
 
     def is_sink(self, position: int) -> bool:
-        return self.policy == "sinks" and position < self.sinks
+        return self.policy in ("sinks", "recompute") and position < self.sinks
 
     def leave(self, position: int) -> None:
         self.held.remove(position)
@@ -37,6 +37,14 @@ class Naive:
         self.shrink_to(self.window - 1)
         self.held.append(self.position)
         self.position += 1
+
+    def halve(self) -> list[int]:
+        """What is fed again."""
+        recents = [position for position in self.held if not self.is_sink(position)]
+        older = recents[: (len(recents) + 1) // 2]
+        for position in older:
+            self.leave(position)
+        return recents[len(older) :]
 
     def configure(self, policy: str, sinks: int, window: int) -> None:
         whole = len(self.held) == self.position
@@ -65,8 +73,25 @@ class SlotsMachine(RuleBasedStateMachine):
         self.left: list[int] = []
         self.written: dict[int, int] = {}  # slot -> position: what a real buffer would hold
 
+    def make_room(self) -> None:
+        assert self.slots.cramped == (self.slots.policy == "recompute" and len(self.naive.held) == self.slots.window)
+        if not self.slots.cramped:
+            return
+        before = self.slots.recomputed_total
+        self.left += positions(self.slots.halve())
+        again = self.naive.halve()
+        assert self.slots.position == (again[0] if again else self.naive.position)
+        assert self.slots.recomputed_total - before == len(again)
+        self.written = {self.slots.slot_of[p]: p for p in self.slots.slot_of}
+        if again:
+            step = self.slots.plan(len(again))
+            assert step.evicted is None
+            self.written |= {slot: step.first + offset for offset, slot in step.writes}
+            self.slots.commit(step)
+
     @rule(wanted=st.integers(1, 40))
     def feed(self, wanted: int) -> None:
+        self.make_room()
         count = self.slots.limit(wanted)
         step = self.slots.plan(count)
         before = [self.slots.position_at[slot] for slot in self.slots.order()]
@@ -86,7 +111,8 @@ class SlotsMachine(RuleBasedStateMachine):
             visible = [slot for slot in range(sight.high) if slot not in sight.empty]
             assert sorted(self.written[slot] for slot in visible) == sorted(self.naive.held)
             oldest = sorted(self.naive.held)[: self.slots.sinks]
-            watched = [p for p in oldest if self.naive.policy != "sinks" or self.naive.is_sink(p)]
+            keeps = self.naive.policy in ("sinks", "recompute")
+            watched = [p for p in oldest if not keeps or self.naive.is_sink(p)]
             assert [self.written[slot] for slot in sight.watched] == watched
 
     @rule(policy=st.sampled_from(POLICIES), sinks=st.integers(0, 6), recents=st.integers(1, 12))
@@ -111,6 +137,7 @@ class SlotsMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.slots.position > 0)
     @rule(count=st.integers(1, 30))
     def fail(self, count: int) -> None:
+        self.make_room()
         step = self.slots.plan(self.slots.limit(count))
         for _, slot in step.writes:
             self.written.pop(slot, None)
@@ -154,7 +181,7 @@ class SlotsMachine(RuleBasedStateMachine):
     def the_recents_are_the_newest_without_a_gap(self) -> None:
         s = self.slots
         assert all(position in s.slot_of for position in range(s.horizon, s.position))
-        prefix = min(s.sinks, s.position) if s.policy == "sinks" else 0
+        prefix = min(s.sinks, s.position) if s.policy in ("sinks", "recompute") else 0
         assert sorted(s.slot_of)[: s.sink_entries] == list(range(prefix))
 
 

@@ -57,5 +57,5 @@ def test_the_cache_holds_the_window_and_no_more(runs) -> None:
 
 
 def test_past_a_million_positions_nothing_changes(runs, small_float32) -> None:
-    far = read(small_float32, tokens_of(small_float32, 2 * WINDOW), sinks=4, window=WINDOW, start_position=1_000_000)
+    far = read(small_float32, tokens_of(small_float32, 2 * WINDOW), sinks=4, window=WINDOW, distance=1_000_000)
     assert far.losses == pytest.approx(runs["sinks"].losses[: 2 * WINDOW - 1], abs=1e-3)

@@ -11,7 +11,8 @@ Words
     index           an entry's place in the cache, counted from 0: sinks first, then the recents, oldest first.
                     The query is the newest recent, so its index is the number of entries that it sees, minus one.
     true position   `start_position` + the number of tokens fed before. `start_position` is added to EVERY position:
-                    the first token, which is the first sink, stands at `start_position` too.
+                    the first token, which is the first sink, stands at `start_position` too. `distance` is added to
+                    that of the tokens after the first S alone.
 
 A query uses the policy, window and positions in force at the step that feeds it.
 
@@ -24,6 +25,9 @@ Live changes
     window -> sinks     those of the first S tokens that are still here become sinks. The others are computed again,
                         by the first S tokens alone; the oldest recents leave, as many as needed to make room.
     window N            smaller: the oldest recents leave at once; larger: the cache grows by new tokens alone.
+    recompute           keeps the first S tokens as "sinks" does. When W entries are held and a token is to be fed, the
+                        older half of the recents leaves (of an odd number the larger half), and what is left is run
+                        again from nothing, as a text of its own.
     -> full             only while nothing is missing; after that it would be a replay, which is another procedure.
 
 `evicted_total` counts each entry that left, once per stay; `readmitted_total` each sink that was computed again. So
@@ -40,7 +44,8 @@ from dataclasses import dataclass
 
 import torch
 
-POLICIES = ("sinks", "window", "full")
+POLICIES = ("sinks", "window", "full", "recompute")
+KEEPING = ("sinks", "recompute")
 POSITIONS = ("cache", "absolute")
 
 # What happens before the token of that number (0 is the first) is fed:
@@ -102,6 +107,7 @@ class Paper:
         positions: str = "cache",
         start_position: int = 0,
         keep_attention: bool = True,
+        distance: int = 0,
     ) -> None:
         self.model = model
         self.check_model()
@@ -110,6 +116,8 @@ class Paper:
         self.positions = positions
         self.policy = policy
         self.start_position = start_position
+        self.distance = distance
+        self.near = sinks if policy in KEEPING else 0  # how many tokens `distance` leaves where they are
         self.keep_attention = keep_attention
         self.check_settings()
 
@@ -237,7 +245,7 @@ class Paper:
             self.sink_count = 0
         elif policy == "window":
             self.let_sinks_go()
-        elif policy == "sinks":
+        elif policy in KEEPING:
             self.bring_sinks_back()
         self.policy = policy
         self.check_settings()
@@ -277,17 +285,32 @@ class Paper:
         """("policy", "window"), ("window", 24) or ("positions", "absolute")."""
         {"policy": self.set_policy, "window": self.set_window, "positions": self.set_positions}[what](value)
 
+    @torch.no_grad()
+    def recompute(self) -> None:
+        recents = len(self.cache[0]) - self.sink_count
+        self.evict(self.sink_count, math.ceil(recents / 2))
+        held = self.held()
+        alone = type(self)(self.model, policy="full", positions=self.positions)
+        alone.true_position = held.__getitem__
+        alone.feed([self.tokens[position - self.start_position] for position in held])
+        self.cache = alone.cache
+
     # ---- one token ------------------------------------------------------------------------------------------------
+
+    def true_position(self, number: int) -> int:
+        return self.start_position + number + (self.distance if number >= self.near else 0)
 
     @torch.no_grad()
     def step(self, token: int) -> Step:
         number = len(self.tokens)
-        true_position = self.start_position + number
+        true_position = self.true_position(number)
+        if self.policy == "recompute" and len(self.cache[0]) >= self.W:
+            self.recompute()
         self.tokens.append(int(token))
 
         # Make room for the entry of this token. It is a sink itself if it is one of the first S.
         self.evict_down_to(self.W - 1)
-        if self.policy == "sinks" and number < self.S:
+        if self.policy in KEEPING and number < self.S:
             self.sink_count = number + 1
 
         # Places of all entries, the query's own (the last) included.
@@ -351,9 +374,10 @@ def run(
     start_position: int = 0,
     schedule: Schedule | None = None,
     keep_attention: bool = True,
+    distance: int = 0,
 ) -> list[Step]:
     """All tokens from an empty cache; one Step for each."""
-    paper = Paper(model, sinks, window, policy, positions, start_position, keep_attention)
+    paper = Paper(model, sinks, window, policy, positions, start_position, keep_attention, distance)
     return paper.feed(tokens, schedule)
 
 

@@ -282,7 +282,7 @@ def test_two_bookkeepers_agree_on_any_schedule(seed):
 
 def test_what_would_be_wrong_without_a_word_is_refused():
     model = tiny.tiny_llama()
-    for arguments in ({"sinks": 4, "window": 4}, {"policy": "recompute"}, {"positions": "relative"}):
+    for arguments in ({"sinks": 4, "window": 4}, {"policy": "ring"}, {"positions": "relative"}):
         with pytest.raises(ValueError, match=r"window|policy"):
             paper.Paper(model, **arguments)
     with pytest.raises(ValueError, match="float32"):
