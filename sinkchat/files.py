@@ -1,10 +1,14 @@
-"""Reading files that others may have put there: none is waited for, and none is read without end."""
+"""Files that others may read or have put there: none is waited for, none is read without end, and none is left half
+written."""
 
 from __future__ import annotations
 
 import errno
 import os
+import secrets
 import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
@@ -45,3 +49,51 @@ def read_to_end(file: BinaryIO, most: int) -> bytes:
     if len(content) > most:
         raise OSError(errno.EFBIG, f"it has more than {most // MIB:,} MiB")
     return content
+
+
+@contextmanager
+def written_whole(target: Path, overwrite: bool) -> Iterator[BinaryIO]:
+    """A file beside the target, which takes its name in one step once all is written; on an error there is nothing of
+    it. Raises `OSError`, and `FileExistsError` for a target that is there and not to be overwritten."""
+    beside = target.with_name(f".sinkchat-{secrets.token_hex(8)}.tmp")
+    descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o666)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        if overwrite:
+            if target.exists():
+                os.chmod(beside, stat.S_IMODE(target.stat().st_mode))
+            os.replace(beside, target)
+        else:
+            _name_new(beside, target)
+    finally:
+        beside.unlink(missing_ok=True)
+    sync_folder(target.parent)
+
+
+def _name_new(beside: Path, target: Path) -> None:
+    """Give the file a name that nothing may have taken meanwhile. Raises FileExistsError."""
+    try:
+        os.link(beside, target)
+    except FileExistsError:
+        raise
+    except OSError:
+        # A file system without links: claim the name, then put the file there.
+        os.close(os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666))
+        os.replace(beside, target)
+
+
+def sync_folder(folder: Path) -> None:
+    """Make the names of its files survive the machine's end too, where folders can be synced."""
+    try:
+        descriptor = os.open(folder, os.O_RDONLY)
+    except OSError:
+        return
+    try:
+        os.fsync(descriptor)
+    except OSError:
+        return
+    finally:
+        os.close(descriptor)

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import os
-import secrets
-import stat
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Literal
 
 from sinkchat.chat.conversation import Conversation
 from sinkchat.chat.document import to_json
-from sinkchat.chat.journal import sync_folder
 from sinkchat.chat.reading import read_journal
 from sinkchat.chat.rendering import to_markdown, to_text
 from sinkchat.errors import SinkchatError, UsageError
+from sinkchat.files import written_whole
 
 Format = Literal["md", "json", "txt"]
 
@@ -79,7 +77,8 @@ def export(
         target = _replaceable(target, overwrite)
     content = render(conversation, format).encode("utf-8")
     try:
-        _write(target, content, overwrite)
+        with written_whole(target, overwrite) as file:
+            file.write(content)
     except FileExistsError:
         raise _exists(target) from None
     except (OSError, ValueError) as error:  # a name with a NUL in it is a ValueError
@@ -126,35 +125,3 @@ def _exists(target: Path) -> ExportExists:
     return ExportExists(
         f"{target} is there already and was left as it is; name another file, or ask to overwrite it."
     )
-
-
-def _write(target: Path, content: bytes, overwrite: bool) -> None:
-    """Into a file beside it first, which then takes its name in one step."""
-    beside = target.with_name(f".sinkchat-{secrets.token_hex(8)}.tmp")
-    descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o666)
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        if overwrite:
-            if target.exists():
-                os.chmod(beside, stat.S_IMODE(target.stat().st_mode))
-            os.replace(beside, target)
-        else:
-            _name_new(beside, target)
-    finally:
-        beside.unlink(missing_ok=True)
-    sync_folder(target.parent)
-
-
-def _name_new(beside: Path, target: Path) -> None:
-    """Give the file a name that nothing may have taken meanwhile. Raises FileExistsError."""
-    try:
-        os.link(beside, target)
-    except FileExistsError:
-        raise
-    except OSError:
-        # A file system without links: claim the name, then put the file there.
-        os.close(os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666))
-        os.replace(beside, target)

@@ -24,6 +24,7 @@ from sinkchat.chat.line import FIRST, Entry, write_line
 from sinkchat.chat.reading import Reading, read_journal
 from sinkchat.chat.records import Record, TornLine
 from sinkchat.errors import JournalError
+from sinkchat.files import sync_folder
 
 fcntl: Any
 try:
@@ -205,17 +206,3 @@ def _lock(descriptor: int, path: Path) -> None:
         ) from None
     except OSError:
         return  # a file system without locks
-
-
-def sync_folder(folder: Path) -> None:
-    """Make the names of its files survive the machine's end too, where folders can be synced."""
-    try:
-        descriptor = os.open(folder, os.O_RDONLY)
-    except OSError:
-        return
-    try:
-        os.fsync(descriptor)
-    except OSError:
-        return
-    finally:
-        os.close(descriptor)
