@@ -145,6 +145,8 @@ class BoundedCache:
             out = self.model(
                 input_ids=torch.tensor([ids], device=device),
                 position_ids=torch.tensor([places], device=device),
+                # without it transformers takes a jump of the positions for the beginning of another text
+                attention_mask=torch.ones(1, len(ids), dtype=torch.long, device=device),
                 use_cache=False,
             )
         finally:

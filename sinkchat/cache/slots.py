@@ -2,9 +2,9 @@
 
 Positions count tokens of the sequence from 0. A slot is a row of the preallocated key and value buffers. Sinks are
 the entries of positions below S under the policies that keep them; the recents are all others, without a gap from
-`horizon` to the newest. Nothing moves while tokens are fed: a new entry takes a free slot or that of the oldest recent.
-Under `recompute` none is overwritten: when no slot is free the older half of the recents leaves, and the newer half is
-fed again (`halve`).
+`horizon` to the newest. Nothing moves while tokens are fed: a new entry takes a free slot or that of the oldest
+recent. Under `recompute` none is overwritten: when no slot is free the older half of the recents leaves, and the
+newer half is fed again (`halve`).
 
 At every moment `entries + evicted_total - readmitted_total == position`.
 """
@@ -256,8 +256,8 @@ class Slots:
     def configure(self, policy: Policy, sinks: int, window: int) -> Switch:
         """Switch policy, S and W at once; what the new rule does not keep leaves.
 
-        Under policies that keep sinks the first S tokens stay, or are `missing` and to be rerun before anything else is fed; of the
-        others the newest stay, without a gap. `full` needs a gapless cache: `rewind(0)` first.
+        Under policies that keep sinks the first S tokens stay, or are `missing` and to be rerun before anything else
+        is fed; of the others the newest stay, without a gap. `full` needs a gapless cache: `rewind(0)` first.
         Raises CacheError when the numbers make no cache, before anything changed.
         """
         check(policy, sinks, window)

@@ -144,7 +144,7 @@ class SinkEngine:
                         read.losses,
                         read.mean_shares(),
                         self.state(),
-                        read.share_heads(),
+                        read.entries,
                     )
         except RuntimeError as error:
             yield from self._failed(meter, sequence.read - first, error)

@@ -90,8 +90,8 @@ class ChunkRead:
     the first token of a sequence and where nothing is meant."""
     cache: CacheState
     """After the chunk."""
-    share_heads: Heads | None = None
-    """The shares by layer and head, mean over the chunk's tokens that have one; None where nothing is meant."""
+    entries: tuple[int, ...] = ()
+    """KV entries that were held once each token was fed: those that its query saw, its own included."""
 
 
 @dataclass(frozen=True, slots=True)

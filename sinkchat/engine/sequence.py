@@ -28,6 +28,8 @@ class Read:
     """`[T, L, H]` float32: share of the query that predicted each token; NaN in layers without sinks. One row less
     for a sequence's first token, that none predicted; None where nothing is watched."""
     evicted: Span | None
+    entries: tuple[int, ...] = ()
+    """That the query of each token saw, its own included."""
 
     def mean_shares(self) -> tuple[float | None, ...]:
         """Of each token, over the heads."""
@@ -35,10 +37,6 @@ class Read:
             return (None,) * len(self.ids)
         known = self.shares.flatten(1).double().nanmean(1).tolist()
         return (*[None] * (len(self.ids) - len(known)), *(None if math.isnan(mean) else mean for mean in known))
-
-    def share_heads(self) -> Heads | None:
-        """Mean over the tokens."""
-        return share_table(self.shares.double().mean(0)) if self.shares is not None and len(self.shares) else None
 
 
 class TokenSequence:
@@ -110,7 +108,8 @@ class TokenSequence:
         shares = None
         if self.watches:
             shares = out.shares[:-1] if predicted is None else torch.cat((predicted[None], out.shares[:-1]))
-        return Read(ids, _losses(before, out.logits, ids), shares, step.evicted)
+        entries = tuple(step.seen(query) for query in range(step.count))
+        return Read(ids, _losses(before, out.logits, ids), shares, step.evicted, entries)
 
     def rerun(self, at_most: int) -> Iterator[Span]:
         """Compute the sinks that are missing again in steps, yielding what each brought back."""

@@ -122,6 +122,8 @@ class Listener:
             self.readmitted += sorted(back)
         elif isinstance(event, ChunkRead):
             self._said(event.ids, event.losses, event.shares, event.texts)
+            assert len(event.entries) == len(event.ids)
+            assert event.entries[-1] == now.kv_entries
         elif isinstance(event, Token):
             self._said((event.id,), (event.loss,), (event.sink_share,), (event.text,))
         if isinstance(event, ChunkRead | Prefilled | Token | Finished):

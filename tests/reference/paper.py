@@ -25,7 +25,7 @@ Live changes
     window -> sinks     those of the first S tokens that are still here become sinks. The others are computed again,
                         by the first S tokens alone; the oldest recents leave, as many as needed to make room.
     window N            smaller: the oldest recents leave at once; larger: the cache grows by new tokens alone.
-    recompute           keeps the first S tokens as "sinks" does. When W entries are held and a token is to be fed, the
+    recompute           keeps the first S tokens as "sinks" does. With W entries held, when a token is to be fed, the
                         older half of the recents leaves (of an odd number the larger half), and what is left is run
                         again from nothing, as a text of its own.
     -> full             only while nothing is missing; after that it would be a replay, which is another procedure.
