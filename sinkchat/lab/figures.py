@@ -28,6 +28,16 @@ def mean(values: Losses, first: int = 0, last: int | None = None) -> float | Non
     return math.fsum(there) / len(there) if there else None
 
 
+def perplexity(loss: float | None) -> float | None:
+    """`exp` of a mean loss; inf where that is past all numbers, None where there is no loss."""
+    if loss is None:
+        return None
+    try:
+        return math.exp(loss)
+    except OverflowError:
+        return math.inf
+
+
 def slope(losses: Losses, first: int, last: int | None = None) -> tuple[float | None, float | None]:
     """Of the straight line of least squares through the losses at `first`..`last`, and its standard error.
 
