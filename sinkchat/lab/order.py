@@ -1,0 +1,87 @@
+"""Which runs belong together, in which order they are told, and which are picked where not all can be shown."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from sinkchat.cache.policy import Policy
+from sinkchat.lab.results import Evaluation, Rule, Run
+
+_POLICIES: dict[Policy, int] = {"full": 0, "window": 1, "sinks": 2, "recompute": 3}
+_TOKENS = {"text": 0, "newlines": 1, "random": 2}
+
+
+def place(rule: Rule) -> tuple[int, ...]:
+    """Where a rule stands in a table: by window, the plain ones first, from no sinks to many."""
+    return (
+        rule.window or 0,
+        not is_plain(rule),
+        _POLICIES[rule.policy],
+        rule.positions == "absolute",
+        _TOKENS[rule.sink_tokens],
+        rule.start_position,
+        rule.sinks,
+    )
+
+
+def ordered(runs: Sequence[Run]) -> list[Run]:
+    return sorted(runs, key=lambda run: place(run.rule))
+
+
+def is_plain(rule: Rule) -> bool:
+    """Whether nothing is varied but policy, sinks and window."""
+    return rule.positions == "cache" and rule.sink_tokens == "text" and not rule.start_position
+
+
+def windows(rules: Sequence[Rule]) -> list[int]:
+    """All that occur, the smallest first."""
+    return sorted({rule.window for rule in rules if rule.window is not None})
+
+
+def full(evaluation: Evaluation) -> Run | None:
+    return next((run for run in evaluation.runs if run.rule.policy == "full"), None)
+
+
+def of_window(evaluation: Evaluation, window: int) -> list[Run]:
+    """The runs of a chart: the full cache, and what was bounded by this window."""
+    return ordered([run for run in evaluation.runs if run.rule.policy == "full" or run.rule.window == window])
+
+
+def short_name(rule: Rule) -> str:
+    """The rule's name where the window is told beside it: `4 sinks`, `no sinks`, `full cache`."""
+    if rule.policy == "full":
+        return "full cache"
+    window = f"window {rule.window:,}"
+    return ", ".join(part for part in rule.name.replace(window, "\0").split(", ") if part != "\0")
+
+
+def after(run: Run) -> float:
+    """The loss a run is ranked by; what is no number counts as the worst."""
+    loss = run.loss_mean if run.loss_after is None else run.loss_after
+    return math.inf if loss is None or math.isnan(loss) else loss
+
+
+def fewest_enough(runs: Sequence[Run]) -> Run | None:
+    """The run with the fewest sinks whose perplexity is within 2 % of the best of these."""
+    best = min((after(run) for run in runs), default=math.inf)
+    near = [run for run in runs if after(run) <= best + math.log(1.02)]
+    return min(near, key=lambda run: (run.rule.sinks, run.rule.window or 0), default=None)
+
+
+def telling(runs: Sequence[Run], most: int) -> list[Run]:
+    """Of each policy and kind of positions, the run with the lowest and the one with the highest loss after eviction,
+    the plain ones first; then the others in order, until there are enough. In the order of a table."""
+    if len(runs) <= most:
+        return ordered(runs)
+    groups: dict[tuple[object, ...], list[Run]] = {}
+    for run in ordered(runs):
+        groups.setdefault((run.rule.policy, run.rule.positions), []).append(run)
+    ranked = sorted(groups.values(), key=lambda group: (group[0].rule.positions != "cache", place(group[0].rule)[1:]))
+    lowest = [min(group, key=after) for group in ranked]
+    highest = [max(group, key=after) for group in ranked]
+    chosen: list[Run] = []
+    for run in [*lowest, *highest, *ordered(runs)]:
+        if len(chosen) < most and not any(run is one for one in chosen):
+            chosen.append(run)
+    return ordered(chosen)
