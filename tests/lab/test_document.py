@@ -44,11 +44,9 @@ KEYS = {
 
 @st.composite
 def rules(draw: st.DrawFn) -> Rule:
-    policy, positions = (
-        draw(st.sampled_from(["sinks", "window", "full", "recompute"])),
-        draw(values(Rule, "positions")),
-    )
-    start, tokens = draw(st.integers(0, 10**9)), draw(values(Rule, "sink_tokens"))
+    policy: Policy = draw(values(Rule, "policy"))
+    positions, tokens = draw(values(Rule, "positions")), draw(values(Rule, "sink_tokens"))
+    start = draw(st.integers(0, 10**9))
     sinks = draw(st.integers(0, 64))
     window = None if policy == "full" else draw(st.integers(sinks + 1, 10**6))
     return Rule(policy, positions, sinks, window, start, tokens)
