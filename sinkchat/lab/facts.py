@@ -50,8 +50,8 @@ class FactMaker:
         self._closing = self._encoder.text("\n")
         if len(self._words) < CANDIDATES or not self._closing:
             raise UsageError(
-                f"The tokenizer of {loaded.facts.name} has {len(self._words)} of the words that the recall probe asks "
-                f"for as one token, and each question takes {CANDIDATES}; leave the recall probe out."
+                f"The tokenizer of {loaded.facts.name} has {len(self._words)} of the recall probe's words as one "
+                f"token each, and a question takes {CANDIDATES}; leave the recall probe out."
             )
 
     def make(self, name: str, chance: Random) -> Fact:
@@ -84,28 +84,26 @@ def _single_tokens(encoder: TextEncoder) -> dict[str, int]:
     return found
 
 
-NAMES = tuple(
-    """
-    Adele Agnes Akira Alba Aldo Alice Amara Amir Anders Anita Anton Arjun Astrid Aurora Bashir Beatrix Bianca Bjorn
-    Boris Brigitte Bruno Camila Carmen Cecilia Cedric Chidi Clara Claudia Conrad Cyrus Dahlia Dalia Damian Daphne Diego
-    Dmitri Dolores Doris Edgar Edith Elena Elias Elsa Emeka Enrico Erika Esther Fabian Farid Fatima Felix Fiona Florian
-    Freya Gaston Gerda Gideon Giulia Gloria Greta Gunnar Gustav Hanna Hassan Hector Heidi Helga Henrik Hilda Hugo Ibrahim
-    Ines Ingrid Irene Isaac Ivan Jasper Javier Joanna Jonas Judith Julio Kamala Karim Karin Kenji Klaus Lars Leila Leon
-    Linnea Lorenzo Lucia Magnus Malik Marco Marta Matilda Mei Miguel Milan Mira Nadia Naomi Nikolai Nora Odette Olga Omar
-    Oscar Otto Pablo Paula Pedro Petra Priya Quentin Rafael Ramona Ravi Rosa Rufus Sabine Salma Samir Selma Sergio Sigrid
-    Silvia Simone Sofia Stefan Sven Tamara Tariq Teresa Thea Tobias Ulrich Ursula Valeria Vera Viktor Walter Wanda Wilma
-    Xenia Yara Yusuf Yvonne Zelda Zoe
-    """.split()
-)
+_NAMES = """
+Adele Agnes Akira Alba Aldo Alice Amara Amir Anders Anita Anton Arjun Astrid Aurora Bashir Beatrix Bianca Bjorn
+Boris Brigitte Bruno Camila Carmen Cecilia Cedric Chidi Clara Claudia Conrad Cyrus Dahlia Dalia Damian Daphne
+Diego Dmitri Dolores Doris Edgar Edith Elena Elias Elsa Emeka Enrico Erika Esther Fabian Farid Fatima Felix
+Fiona Florian Freya Gaston Gerda Gideon Giulia Gloria Greta Gunnar Gustav Hanna Hassan Hector Heidi Helga Henrik
+Hilda Hugo Ibrahim Ines Ingrid Irene Isaac Ivan Jasper Javier Joanna Jonas Judith Julio Kamala Karim Karin Kenji
+Klaus Lars Leila Leon Linnea Lorenzo Lucia Magnus Malik Marco Marta Matilda Mei Miguel Milan Mira Nadia Naomi
+Nikolai Nora Odette Olga Omar Oscar Otto Pablo Paula Pedro Petra Priya Quentin Rafael Ramona Ravi Rosa Rufus
+Sabine Salma Samir Selma Sergio Sigrid Silvia Simone Sofia Stefan Sven Tamara Tariq Teresa Thea Tobias Ulrich
+Ursula Valeria Vera Viktor Walter Wanda Wilma Xenia Yara Yusuf Yvonne Zelda Zoe
+"""
+NAMES = tuple(_NAMES.split())
 
-WORDS = tuple(
-    """
-    apple arrow basket beach bell bird bone bottle bread bridge bucket butter cake camera candle carpet castle chain
-    cheese clock cloud coffee copper cotton crown diamond doctor dragon drum engine feather fence finger flag flower
-    forest garden ghost glass guitar hammer honey horse iron island jacket juice kitchen knife ladder lamp leather lemon
-    lion marble mirror monkey moon mountain mouse needle ocean oil orange paper pepper piano pillow pilot planet plate
-    pocket prince queen rabbit rain ring river robot rope saddle salt sand shadow sheep ship shirt silk silver snake snow
-    soap soldier spoon storm sugar summer sword temple thunder ticket tower train truck valley violin wheel whisper
-    window winter wolf wood yellow
-    """.split()
-)
+_WORDS = """
+apple arrow basket beach bell bird bone bottle bread bridge bucket butter cake camera candle carpet castle chain
+cheese clock cloud coffee copper cotton crown diamond doctor dragon drum engine feather fence finger flag flower
+forest garden ghost glass guitar hammer honey horse iron island jacket juice kitchen knife ladder lamp leather
+lemon lion marble mirror monkey moon mountain mouse needle ocean oil orange paper pepper piano pillow pilot
+planet plate pocket prince queen rabbit rain ring river robot rope saddle salt sand shadow sheep ship shirt silk
+silver snake snow soap soldier spoon storm sugar summer sword temple thunder ticket tower train truck valley
+violin wheel whisper window winter wolf wood yellow
+"""
+WORDS = tuple(_WORDS.split())

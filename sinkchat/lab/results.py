@@ -141,7 +141,8 @@ class Generation:
     tokens: int
     """That were drawn."""
     loop_rate: float
-    """Part of the drawn tokens that continue a loop: a piece of at most 64 tokens, repeated at least four times."""
+    """Part of the drawn tokens that continue a loop: with it the newest ones are a piece of at most 64 tokens,
+    repeated at least four times, 24 tokens or more in all."""
     loop_at: int | None
     """Number of drawn tokens when the first loop was noticed."""
     distinct: Sequence[float | None]
@@ -149,7 +150,8 @@ class Generation:
     loss: float | None
     """Mean loss of the drawn tokens as the bounded model drew them."""
     loss_full: float | None
-    """Of the same tokens under the full cache; None where they reach past the trained length."""
+    """Of the same tokens under the full cache; None where they reach past the trained length, or reading
+    them was interrupted."""
     curve: Sequence[tuple[int, float, float | None]]
     """(number of the bin's first drawn token, mean loss, mean loss under the full cache)."""
     text: str
@@ -163,7 +165,7 @@ class Recall:
     distance: int
     """Tokens from the first token of the fact's answer to the query that is to repeat it."""
     visible: bool
-    """Whether all tokens of the fact were still in the cache when it was asked for."""
+    """Whether all tokens of the fact were still in the cache when it was asked for, among the sinks or after."""
     asked: int
     right: int
     """Times that the right answer was likelier than each of the others."""

@@ -2,7 +2,7 @@
 
 The facts lie in a filler text that goes on behind each of them. Many are in flight at once: between a fact and its
 question there are others, and their questions, with the answers that the stream itself gives. The stream depends on
-the tokenizer, the text, the window and the seed, and on no policy, so that policies can be compared over the same one.
+the tokenizer, the text, the window and the seed, and on no policy, so that policies are compared over the same one.
 """
 
 from __future__ import annotations
