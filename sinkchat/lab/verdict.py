@@ -116,7 +116,7 @@ def sentence(verdict: Verdict) -> str:
     if not verdict.unjudged:
         return words
     others = "; ".join(f"{other.rule.name} ({other.reason})" for other in verdict.unjudged)
-    return f"{words} {_runs(len(verdict.unjudged)).capitalize()} could not be judged: {others}."
+    return f"{words} {_runs(len(verdict.unjudged))} could not be judged: {others}."
 
 
 def _runs(count: int) -> str:
