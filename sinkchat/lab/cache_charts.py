@@ -6,10 +6,10 @@ import math
 from collections.abc import Callable, Sequence
 
 from sinkchat.lab import order, scale, smooth
-from sinkchat.lab.charts import LABELLED, SMALL, Figure, both_widths, eviction_marks, legend, shown_windows
+from sinkchat.lab.charts import LABELLED, Figure, both_widths, eviction_marks, half_width, shown_windows
 from sinkchat.lab.palette import Colours
 from sinkchat.lab.results import Evaluation, Point, Run
-from sinkchat.lab.svg import Line, line_chart
+from sinkchat.lab.svg import Line
 
 
 def memory_charts(evaluation: Evaluation, colours: Colours) -> list[Figure]:
@@ -27,15 +27,13 @@ def memory_charts(evaluation: Evaluation, colours: Colours) -> list[Figure]:
     ):
         values = [value for line in lines for _, value in line.points]
         up = scale.linear(values, title, room=4, zero=True)
-        svg = line_chart(
-            lines, scale.tokens(last, room=3), up, width=SMALL, height=220, described=told, labelled=False
-        )
-        charts.append(f"<div>{svg}{legend(lines)}</div>")
+        charts.append(half_width(lines, scale.tokens(last, room=4), up, height=220, described=told))
     return [
         Figure(
             "",
             f'<div class="pair">{"".join(charts)}</div>',
-            "At the end of each bin. A bounded cache stops growing at its window; what comes in then is what leaves.",
+            "At the end of each bin. A bounded cache stops growing at its window; then as much leaves as comes in. "
+            "Rules that are alike in this are one line, with their number.",
         )
     ]
 
@@ -62,44 +60,40 @@ def _alike(runs: Sequence[Run], colours: Colours, value: Callable[[Point], int])
 def _common_name(same: Sequence[Run]) -> str:
     if len(same) == 1:
         return same[0].rule.name
-    windows = {run.rule.window for run in same}
+    windows = order.windows([run.rule for run in same])
     if len(windows) != 1:
         return f"{len(same)} rules"
-    (window,) = windows
-    policies = sorted({"recompute" if run.rule.policy == "recompute" else "" for run in same})
-    kind = "recompute, " if policies == ["recompute"] else ""
-    return f"{kind}window {window:,}: {len(same)} rules"
+    kind = "recompute, " if all(run.rule.policy == "recompute" for run in same) else ""
+    return f"{kind}window {windows[0]:,} ({len(same)})"
 
 
 def share_charts(evaluation: Evaluation, colours: Colours) -> list[Figure]:
     """For each window: the share of attention of the sinks over position."""
     figures = []
     for window in shown_windows(evaluation):
-        runs = [run for run in order.of_window(evaluation, window) if _has_shares(run)]
-        if not any(run.rule.policy != "full" for run in runs):
-            continue
-        last = max(run.tokens for run in runs)
-        named = order.telling(runs, LABELLED)
-        lines = [
-            Line(order.short_name(run.rule), colours.of(run.rule), _shares(run), quiet=run not in named)
-            for run in runs
-        ]
-        values = [value for line in lines for _, value in line.points]
-        up = scale.shares(values, "share of attention, mean over heads")
-        figures.append(
-            Figure(
-                f"Attention to the sinks: window {window:,}",
-                both_widths(
-                    lines,
-                    [(scale.tokens(last), up), (scale.tokens(last, room=3), up)],
-                    height=240,
-                    described=f"Share of attention over position, window {window:,}",
-                    marks=eviction_marks(runs, evaluation, last),
-                ),
-                _whose(runs),
-            )
-        )
+        shared = [run for run in order.of_window(evaluation, window) if _has_shares(run)]
+        figures += [_share_chart(evaluation, colours, runs, title) for title, runs in order.panels(shared, window)]
     return figures
+
+
+def _share_chart(evaluation: Evaluation, colours: Colours, runs: Sequence[Run], title: str) -> Figure:
+    last = max(run.tokens for run in runs)
+    named = order.telling(runs, LABELLED)
+    lines = [
+        Line(order.short_name(run.rule), colours.of(run.rule), _shares(run), quiet=run not in named) for run in runs
+    ]
+    up = scale.shares([value for line in lines for _, value in line.points], "share of attention, mean over heads")
+    return Figure(
+        f"Attention to the sinks: {title}",
+        both_widths(
+            lines,
+            [(scale.tokens(last), up), (scale.tokens(last, room=4), up)],
+            height=230,
+            described=f"Share of attention over position, {title}",
+            marks=eviction_marks(runs, evaluation, last),
+        ),
+        _whose(runs),
+    )
 
 
 def _whose(runs: Sequence[Run]) -> str:

@@ -13,10 +13,12 @@ from sinkchat.lab.results import Evaluation, Point, Run
 from sinkchat.lab.scale import Axis
 from sinkchat.lab.svg import Level, Line, Mark, line_chart
 
-WIDE, NARROW, SMALL = 940.0, 358.0, 452.0
+WIDE, NARROW, SMALL = 1000.0, 358.0, 484.0
 """Widths in pixels: of a chart on a desk or on paper, on a phone, and of one of two beside each other."""
 LABELLED = 9
 """Lines of a chart that have a name; of more runs the others are drawn thin."""
+PALE = 2
+"""Lines whose single bins are drawn too: of more, nothing would be seen."""
 WINDOWS = 6
 """Windows that have charts of their own."""
 
@@ -64,6 +66,36 @@ def both_widths(
     return wide + narrow + legend(lines, levels, "narrow")
 
 
+def half_width(
+    lines: Sequence[Line],
+    across: Axis,
+    up: Axis,
+    *,
+    height: float,
+    described: str,
+    marks: Sequence[Mark] = (),
+    levels: Sequence[Level] = (),
+    labelled: bool = True,
+) -> str:
+    """A chart for one of two columns, drawn for a wide and a narrow page."""
+    drawn = (
+        line_chart(
+            lines,
+            across,
+            up,
+            width=width,
+            height=height,
+            described=described,
+            marks=marks,
+            levels=levels,
+            labelled=labelled,
+            classes=classes,
+        )
+        for width, classes in ((SMALL, "wide"), (NARROW, "narrow"))
+    )
+    return f"<div>{''.join(drawn)}</div>"
+
+
 def legend(lines: Sequence[Line], levels: Sequence[Level] = (), classes: str = "") -> str:
     """The names of the lines beside pieces of them."""
     named = [(f"line {line.classes}", line.name) for line in lines if line.name and not line.quiet]
@@ -90,15 +122,14 @@ def loss_charts(evaluation: Evaluation, colours: Colours) -> list[Figure]:
     """For each window: the loss over position, and how far above the full cache's it lies."""
     figures = []
     for window in shown_windows(evaluation):
-        runs = [run for run in order.of_window(evaluation, window) if run.curve]
-        if any(run.rule.policy != "full" for run in runs):
-            figures.append(_losses(evaluation, colours, runs, f"Window {window:,}"))
+        for title, runs in order.panels([run for run in order.of_window(evaluation, window) if run.curve], window):
+            figures.append(_losses(evaluation, colours, runs, title))
             apart = _above_full(evaluation, colours, runs)
             if apart is not None:
                 figures.append(apart)
     only_full = [run for run in evaluation.runs if run.rule.policy == "full" and run.curve]
     if not figures and only_full:
-        figures.append(_losses(evaluation, colours, only_full, "Full cache"))
+        figures.append(_losses(evaluation, colours, only_full, "full cache"))
     return figures
 
 
@@ -114,12 +145,13 @@ def _losses(evaluation: Evaluation, colours: Colours, runs: Sequence[Run], title
     last = max(run.tokens for run in runs)
     span = smooth.span_of(max(len(run.curve) for run in runs))
     named = order.telling(runs, LABELLED)
+    spotted = order.telling(runs, PALE)
     lines = [
         Line(
             order.short_name(run.rule),
             colours.of(run.rule),
             smooth.smoothed(run, span),
-            smooth.smoothed(run, 1) if span > 1 and run in named else (),
+            smooth.smoothed(run, 1) if span > 1 and run in spotted else (),
             quiet=run not in named,
         )
         for run in runs
@@ -129,20 +161,21 @@ def _losses(evaluation: Evaluation, colours: Colours, runs: Sequence[Run], title
     # A single bin is noise and may leave the axis; what is drawn bold never does.
     middle = pale[len(pale) // 50 : len(pale) - len(pale) // 50]
     up = [scale.linear([*bold, *middle], "loss, nats per token", room=room) for room in (7, 5)]
-    caption = f"Pale: means over {evaluation.bin:,} tokens. Bold: means over {span} of those, before and after the "
-    caption += f"first eviction apart (about {span * evaluation.bin:,} tokens)."
+    whose = " and ".join(order.short_name(run.rule) for run in spotted)
+    caption = f"Bold: means over {span} bins of {evaluation.bin:,} tokens each, before and after the first eviction "
+    caption += f"apart. Pale: the single bins ({whose})."
     if span == 1:
         caption = f"Means over {evaluation.bin:,} tokens."
     elif pale and (pale[0] < up[0].low or pale[-1] > up[0].high):
-        caption += " A few pale means lie outside of what is shown."
+        caption += " Some of them lie outside of what is shown."
     caption += _unlabelled(len(runs) - len(named)) + _gaps(runs)
     return Figure(
-        f"Loss over position: {title[:1].lower()}{title[1:]}",
+        f"Loss over position: {title}",
         both_widths(
             lines,
-            [(scale.tokens(last), up[0]), (scale.tokens(last, room=3), up[1])],
+            [(scale.tokens(last), up[0]), (scale.tokens(last, room=4), up[1])],
             height=360,
-            described=f"{title}: loss over position of {', '.join(line.name for line in lines if not line.quiet)}",
+            described=f"Loss over position, {title}: {', '.join(line.name for line in lines if not line.quiet)}",
             marks=eviction_marks(runs, evaluation, last),
         ),
         caption,
@@ -194,7 +227,7 @@ def _above_full(evaluation: Evaluation, colours: Colours, runs: Sequence[Run]) -
         "",
         both_widths(
             lines,
-            [(scale.tokens(last), up[0]), (scale.tokens(last, room=3), up[1])],
+            [(scale.tokens(last), up[0]), (scale.tokens(last, room=4), up[1])],
             height=250,
             described=f"How far each rule's loss lies above the full cache's: {', '.join(one.name for one in lines)}",
             marks=eviction_marks(runs, evaluation, last),

@@ -8,7 +8,7 @@ from html import escape
 from sinkchat.chat.printable import visible
 from sinkchat.lab import numerals, order
 from sinkchat.lab.palette import Colours
-from sinkchat.lab.results import Evaluation, Generation, Rule, Run
+from sinkchat.lab.results import Evaluation, Generation, Rule
 
 BEGINNING = 1200
 """Characters of a text that are shown."""
@@ -20,20 +20,18 @@ def quality(evaluation: Evaluation, colours: Colours) -> str:
         ("rule", ""),
         ("sinks", ""),
         ("window", ""),
-        ("tokens", "read"),
         ("perplexity", "before"),
         ("perplexity", "after"),
         ("× full", "same tokens"),
-        ("slope after", "nats / 1,000 tokens"),
-        ("slope against full", "nats / 1,000 tokens"),
+        ("slope after", "per 1,000 tokens"),
+        ("slope against full", "per 1,000 tokens"),
         ("collapse", "at position"),
     )
     rows = [
         (
-            name(run.rule, colours, run.complete),
+            name(run.rule, colours, run.complete, short=True),
             numerals.count(run.rule.sinks) if run.rule.policy != "full" else numerals.MISSING,
             numerals.count(run.rule.window),
-            numerals.count(run.tokens),
             numerals.perplexity(run.loss_before),
             numerals.perplexity(run.loss_after),
             numerals.ratio(run.loss_same_positions, run.loss_full_same_positions),
@@ -50,6 +48,8 @@ def cost(evaluation: Evaluation, colours: Colours) -> str:
     """What each run held, dropped, ran again and how fast it was."""
     heads = (
         ("rule", ""),
+        ("window", ""),
+        ("tokens", "read"),
         ("first", "eviction"),
         ("KV entries", "at most"),
         ("KV cache", "MB"),
@@ -60,7 +60,9 @@ def cost(evaluation: Evaluation, colours: Colours) -> str:
     )
     rows = [
         (
-            name(run.rule, colours, run.complete),
+            name(run.rule, colours, run.complete, short=True),
+            numerals.count(run.rule.window),
+            numerals.count(run.tokens),
             numerals.count(run.first_eviction),
             numerals.count(run.kv_entries_max),
             numerals.megabytes(run.kv_bytes),
@@ -88,7 +90,7 @@ def generation(evaluation: Evaluation, colours: Colours) -> str:
         ("tokens", "drawn, all"),
         ("in loops", "of tokens"),
         ("that looped", "of seeds"),
-        *((f"distinct {n}-grams" if n > 1 else "distinct tokens", "") for n in (1, 2, 3, 4)),
+        *(("distinct", f"{n}-grams" if n > 1 else "tokens") for n in (1, 2, 3, 4)),
         ("loss", "as drawn"),
         ("loss", "under full"),
     )
@@ -173,12 +175,13 @@ def mean(values: Sequence[float | None]) -> float | None:
     return sum(known) / len(known) if known else None
 
 
-def name(rule: Rule, colours: Colours, complete: bool = True) -> str:
-    """The rule with a piece of its line; HTML."""
+def name(rule: Rule, colours: Colours, complete: bool = True, *, short: bool = False) -> str:
+    """The rule with a piece of its line, HTML; `short` where the window has a column of its own."""
+    told = order.short_name(rule) if short else rule.name
     marked = "" if complete else " <b>(interrupted)</b>"
     return (
         '<svg width="18" height="8" viewBox="0 0 18 8" aria-hidden="true">'
-        f'<path class="line {colours.of(rule)}" d="M0 4H18"/></svg>{escape(rule.name)}{marked}'
+        f'<path class="line {colours.of(rule)}" d="M0 4H18"/></svg>{escape(told)}{marked}'
     )
 
 
@@ -193,7 +196,3 @@ def table(heads: Sequence[tuple[str, str]], rows: Sequence[Sequence[str]], break
         for at, row in enumerate(rows)
     )
     return f'<div class="scroll"><table><thead><tr>{top}</tr></thead><tbody>{body}</tbody></table></div>'
-
-
-def interrupted(runs: Sequence[Run]) -> bool:
-    return any(not run.complete for run in runs)

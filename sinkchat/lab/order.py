@@ -48,6 +48,19 @@ def of_window(evaluation: Evaluation, window: int) -> list[Run]:
     return ordered([run for run in evaluation.runs if run.rule.policy == "full" or run.rule.window == window])
 
 
+def panels(runs: Sequence[Run], window: int) -> list[tuple[str, list[Run]]]:
+    """The charts of a window, each with its title: the plain rules, then what is varied beside them, with the full
+    cache and the plain rules that differ in nothing else: a few ruined runs would flatten all the others."""
+    plain = [run for run in runs if is_plain(run.rule)]
+    varied = [run for run in runs if not is_plain(run.rule)]
+    like = {(run.rule.policy, run.rule.sinks) for run in varied} | {("full", 0)}
+    beside = [run for run in plain if (run.rule.policy, run.rule.sinks) in like]
+    charts = [(f"window {window:,}", plain)]
+    if varied:
+        charts.append((f"window {window:,}, what else was varied", beside + varied))
+    return [(title, shown) for title, shown in charts if any(run.rule.policy != "full" for run in shown)]
+
+
 def short_name(rule: Rule) -> str:
     """The rule's name where the window is told beside it: `4 sinks`, `no sinks`, `full cache`."""
     if rule.policy == "full":

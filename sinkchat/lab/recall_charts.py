@@ -6,11 +6,11 @@ import math
 from collections.abc import Sequence
 
 from sinkchat.lab import order, scale
-from sinkchat.lab.charts import LABELLED, SMALL, Figure, legend
+from sinkchat.lab.charts import LABELLED, Figure, half_width, legend
 from sinkchat.lab.palette import Colours
 from sinkchat.lab.results import Evaluation, Recall, Rule
 from sinkchat.lab.scale import Axis
-from sinkchat.lab.svg import Dot, Level, Line, Mark, line_chart
+from sinkchat.lab.svg import Dot, Level, Line, Mark
 
 
 def recall_charts(evaluation: Evaluation, colours: Colours) -> list[Figure]:
@@ -22,9 +22,13 @@ def recall_charts(evaluation: Evaluation, colours: Colours) -> list[Figure]:
             continue
         rules = sorted({one.rule for one in asked}, key=order.place)[:LABELLED]
         groups = [[one for one in sorted(asked, key=_distance) if one.rule == rule] for rule in rules]
-        right = [_line(group, colours, [_answered(one) for one in group]) for group in groups]
+        # Dots of one distance stand beside each other, a few pixels apart, or the last rule would hide the others.
+        aside = [1 + 0.035 * (at - (len(groups) - 1) / 2) for at in range(len(groups))]
+        shifted = list(zip(groups, aside, strict=True))
+        right = [_line(group, colours, [_answered(one, by) for one in group]) for group, by in shifted]
         losses = [
-            _line(group, colours, [Dot(one.distance, one.loss, one.visible) for one in group]) for group in groups
+            _line(group, colours, [Dot(one.distance * by, one.loss, one.visible) for one in group])
+            for group, by in shifted
         ]
         chance = [Level(max(one.chance for one in asked), "chance", "chance")]
         across = scale.doubling([one.distance for one in asked], "distance of the fact, tokens, logarithmic")
@@ -38,7 +42,7 @@ def recall_charts(evaluation: Evaluation, colours: Colours) -> list[Figure]:
                 f"Recall: window {window:,}" if window else "Recall",
                 f'<div class="pair">{charts}</div>{legend(right, chance)}',
                 "Filled: all of the fact was still in the cache when it was asked for. Hollow: it was not. Bars: "
-                "95 % interval of the share (Wilson). Dots that coincide hide each other; the table has all.",
+                "95 % interval of the share (Wilson). Dots of one distance stand a little beside each other.",
             )
         )
     return figures
@@ -46,18 +50,16 @@ def recall_charts(evaluation: Evaluation, colours: Colours) -> list[Figure]:
 
 def _chart(lines: Sequence[Line], across: Axis, up: Axis, window: int, levels: Sequence[Level]) -> str:
     inside = across.low < window < across.high
-    svg = line_chart(
+    return half_width(
         lines,
         across,
         up,
-        width=SMALL,
         height=270,
         described=f"{up.title} against distance of the fact",
         marks=[Mark(float(window), f"window, {window:,}", "eviction")] if inside else (),
         levels=levels,
         labelled=False,
     )
-    return f"<div>{svg}</div>"
 
 
 def _line(group: Sequence[Recall], colours: Colours, dots: Sequence[Dot]) -> Line:
@@ -65,9 +67,9 @@ def _line(group: Sequence[Recall], colours: Colours, dots: Sequence[Dot]) -> Lin
     return Line(order.short_name(rule), colours.of(rule), [(dot.x, dot.y) for dot in dots], dots=dots)
 
 
-def _answered(one: Recall) -> Dot:
+def _answered(one: Recall, aside: float) -> Dot:
     low, high = interval(one.right, one.asked)
-    return Dot(one.distance, one.right / one.asked if one.asked else math.nan, one.visible, low, high)
+    return Dot(one.distance * aside, one.right / one.asked if one.asked else math.nan, one.visible, low, high)
 
 
 def interval(right: int, asked: int) -> tuple[float, float]:

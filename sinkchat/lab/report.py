@@ -102,7 +102,7 @@ def _windows_shown(evaluation: Evaluation) -> str:
     windows = order.windows([run.rule for run in evaluation.runs])
     if len(windows) <= WINDOWS:
         return ""
-    return f"Of {len(windows)} windows {WINDOWS} have charts, evenly from the smallest to the largest; the table has all."
+    return f"Of {len(windows)} windows {WINDOWS} have charts, evenly from the smallest to the largest."
 
 
 def _head_maps(evaluation: Evaluation) -> str:
@@ -141,7 +141,7 @@ def _recall(evaluation: Evaluation, colours: Colours) -> str:
     if not evaluation.recall:
         return ""
     figures = "".join(map(figure, recall_charts(evaluation, colours)))
-    words = escape(finding.recall(evaluation))
+    words = escape(finding.recall(evaluation)).replace(" %", "\u00a0%")
     return f"<section><h2>Recall</h2><p>{words}</p>{figures}{html_tables.recall(evaluation, colours)}</section>"
 
 

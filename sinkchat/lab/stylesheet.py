@@ -22,8 +22,8 @@ _PAGE = """
 html{-webkit-text-size-adjust:100%}
 body{margin:0;background:var(--paper);color:var(--ink);font:16px/1.55 system-ui,-apple-system,"Segoe UI",sans-serif;
 overflow-wrap:break-word}
-main{max-width:984px;margin:0 auto;padding:40px 22px 64px}
-h1{font-size:27px;line-height:1.32;font-weight:600;letter-spacing:-.012em;margin:6px 0 14px;max-width:35em;
+main{max-width:1044px;margin:0 auto;padding:40px 22px 64px}
+h1{font-size:25px;line-height:1.32;font-weight:600;letter-spacing:-.012em;margin:6px 0 14px;max-width:35em;
 text-wrap:pretty}
 h2{font-size:20px;line-height:1.3;font-weight:600;margin:52px 0 12px;padding-top:14px;
 border-top:1px solid var(--grid)}
@@ -45,8 +45,8 @@ figure{margin:26px 0 34px}
 h2+figure{margin-top:18px}
 figcaption{color:var(--muted);font-size:13.5px;line-height:1.5;margin-top:8px;max-width:58em}
 .scroll{overflow-x:auto;margin:14px 0 6px}
-table{border-collapse:collapse;font-size:13.5px;line-height:1.4;font-variant-numeric:tabular-nums;min-width:100%}
-th,td{padding:4px 0 4px 18px;text-align:right;white-space:nowrap;vertical-align:baseline}
+table{border-collapse:collapse;font-size:13px;line-height:1.4;font-variant-numeric:tabular-nums;min-width:100%}
+th,td{padding:4px 0 4px 14px;text-align:right;white-space:nowrap;vertical-align:baseline}
 th{font-weight:500;color:var(--muted);vertical-align:bottom;border-bottom:1px solid var(--axis)}
 td{border-bottom:1px solid var(--grid)}
 tr.next td{border-top:1px solid var(--axis)}
@@ -61,6 +61,7 @@ ul.keys{list-style:none;margin:6px 0 0;padding:0;display:flex;flex-wrap:wrap;gap
 .maps{display:flex;flex-wrap:wrap;gap:10px 14px;margin:2px 0 18px}
 .maps svg{max-width:100%;height:auto;flex:none}
 .defs{position:absolute}
+svg.legend{margin-bottom:18px}
 """
 
 _DRAWINGS = """
@@ -77,13 +78,13 @@ svg.chart>text{paint-order:stroke;stroke:var(--paper);stroke-width:3px;stroke-li
 .leader{stroke:var(--axis);fill:none;stroke-width:.75;stroke-dasharray:1 2}
 .line{stroke:var(--c);fill:none;stroke-width:2;stroke-linejoin:round;stroke-linecap:butt}
 .line.quiet{stroke-width:1;opacity:.45}
-.faint{stroke:var(--c);fill:none;stroke-width:.75;opacity:.3;stroke-dasharray:none!important}
+.faint{stroke:var(--c);fill:none;stroke-width:.75;opacity:.28;stroke-dasharray:none!important}
 .level{stroke:var(--c);fill:none;stroke-width:1.25}
 .level.chance{stroke-dasharray:2 3}
 .dot{fill:var(--c);stroke:var(--c);stroke-width:1.5;stroke-dasharray:none!important}
 .dot.hollow{fill:var(--paper)}
 .bar{stroke:var(--c);fill:none;stroke-width:1;opacity:.65;stroke-dasharray:none!important}
-.hatch{stroke:var(--axis);fill:none;stroke-width:.8}
+.hatch{stroke:var(--axis);fill:none;stroke-width:1}
 .none{fill:url(#hatch)}
 .narrow{display:none!important}
 """

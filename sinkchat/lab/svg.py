@@ -17,7 +17,7 @@ from sinkchat.lab.scale import Axis
 SIZE = 12.0
 ROW = 15.0
 """Height of a line of text."""
-_STUB = 16.0
+_STUB = 19.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,7 +249,7 @@ def _labels(plot: Plot, lines: Sequence[Line], levels: Sequence[Level], room: fl
         # A line that ends early is led to its name, and so is one whose name had to give way.
         if x < plot.right - 4 or abs(place - y) > 3:
             parts.append(f'<path class="leader" d="M{x + 2:.1f} {y:.1f}H{plot.right:.1f}L{start:.1f} {place:.1f}"/>')
-        parts.append(f'<path class="{classes}" d="M{start:.1f} {place:.1f}h{_STUB - 3:g}"/>')
+        parts.append(f'<path class="{classes}" d="M{start:.1f} {place:.1f}h{_STUB - 5:g}"/>')
         parts.append(text(start + _STUB, place + 4, lettering.cut(name, SIZE, room)))
     return parts
 

@@ -31,15 +31,28 @@ def sinks_chart(evaluation: Evaluation, colours: Colours) -> list[Figure]:
         dashes = " ".join(one for one in colours.of(rule).split() if one.startswith("d-"))
         lines.append(Line(_name_but_for_sinks(rule), f"k-join {dashes}".strip(), points))
         for run, point in zip(group, points, strict=True):
-            lines.append(Line("", colours.of(run.rule), (), dots=[Dot(*point)]))
+            lines.append(
+                Line("", colours.of(run.rule), (), dots=[Dot(*point, filled=run.rule.sink_tokens == "text")])
+            )
     levels = []
-    control = {run.loss_full_same_positions for group in shown.values() for run in group}
-    if len(control) == 1 and (loss := control.pop()) is not None and math.isfinite(loss):
-        levels.append(Level(loss, "full cache, same tokens", "k-full"))
+    control = {
+        (run.rule.window or 0, run.loss_full_same_positions)
+        for group in shown.values()
+        for run in group
+        if run.loss_full_same_positions is not None and math.isfinite(run.loss_full_same_positions)
+    }
+    # One control for each window, over the same tokens as its runs; with more than two they would hide the runs.
+    if len(control) <= 2:
+        for window, loss in sorted(control):
+            of = "" if len(control) == 1 else f" as window {window:,}"
+            levels.append(Level(loss, f"full cache, same tokens{of}", "k-full"))
     losses = [value for line in lines for _, value in line.points] + [level.y for level in levels]
     up = scale.perplexities(losses, _PERPLEXITY)
     across = scale.even([f"{count:,}" for count in counts], "number of sinks (steps not to scale)")
-    none = "At 0: the window without sinks. " if 0 in counts else ""
+    told = "At 0: the window without sinks. " if 0 in counts else ""
+    told += "Equal heights are equal factors. "
+    if any(rule.sink_tokens != "text" for rule in shown):
+        told += "Hollow: other tokens stand where the sinks are. "
     return [
         Figure(
             "How many sinks",
@@ -50,7 +63,7 @@ def sinks_chart(evaluation: Evaluation, colours: Colours) -> list[Figure]:
                 described=f"Perplexity after eviction against {', '.join(map(str, counts))} sinks",
                 levels=levels,
             ),
-            f"{none}Equal heights are equal factors. {_left_out(len(kept))}".strip(),
+            (told + _left_out(len(kept))).strip(),
         )
     ]
 
@@ -105,7 +118,7 @@ def distance_chart(evaluation: Evaluation, colours: Colours) -> list[Figure]:
                 described=f"Perplexity with {', '.join(map(str, starts))} tokens between sinks and rest",
             ),
             "Cache: a query is placed by its index in the cache. Absolute (dashed): by its place in the whole "
-            f"sequence. The text is the same; only the distance to the sinks is varied. {_left_out(len(swept))}".strip(),
+            f"sequence. The text is the same, only the distance to the sinks varies. {_left_out(len(swept))}".strip(),
         )
     ]
 
