@@ -8,17 +8,18 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from sinkchat.cli.arguments import parse
+from sinkchat.cli.arguments import LISTS, LOADING, parse
 from sinkchat.cli.resolved import Resolved, resolve
 from sinkchat.cli.terminal import abandon_stdout, complain, encodable, is_terminal, say
-from sinkchat.errors import SinkchatError
-from sinkchat.settings import TABLE
+from sinkchat.errors import SinkchatError, UsageError
+from sinkchat.settings import TABLE, Settings
 
 DONE, FAILED, INTERRUPTED = 0, 1, 130
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run a command; returns the exit code: 0 done, 1 failed, 2 wrong use or input, 130 interrupted."""
+    """Run a command; returns the exit code: 0 done, 1 failed, 2 wrong use or input, 3 a verdict, 130
+    interrupted."""
     encodable(sys.stdout)
     try:
         return _run(sys.argv[1:] if argv is None else argv)
@@ -41,14 +42,14 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _run(argv: Sequence[str]) -> int:
     try:
-        return _command(parse(argv))
+        return _command(parse(argv), argv)
     except SystemExit as ended:
         # argparse has printed its help, and does not look whether anybody could read it.
         say("")
         return int(ended.code or 0)
 
 
-def _command(arguments: argparse.Namespace) -> int:
+def _command(arguments: argparse.Namespace, argv: Sequence[str]) -> int:
     if arguments.command == "export":
         from sinkchat.cli import export
 
@@ -57,7 +58,10 @@ def _command(arguments: argparse.Namespace) -> int:
         from sinkchat.cli import sessions
 
         return sessions.run()
-    resolved = _resolved(arguments)
+    measuring = arguments.command in ("eval", "sinks")
+    if measuring:
+        _refuse_settings_of_a_chat(arguments)
+    resolved = _resolved(arguments, LOADING if measuring else [setting.field for setting in TABLE])
     if arguments.command == "config":
         from sinkchat.cli import config
 
@@ -66,6 +70,8 @@ def _command(arguments: argparse.Namespace) -> int:
         from sinkchat.cli import models
 
         return models.run(arguments.words, resolved.settings, as_json=arguments.json, yes=arguments.yes)
+    if measuring:
+        return _measure(arguments, resolved.settings, argv)
     resuming = _resumed(arguments.resume)
     if arguments.command is None and is_terminal(sys.stdin) and is_terminal(sys.stdout):
         from sinkchat.cli import chat
@@ -86,8 +92,29 @@ def _command(arguments: argparse.Namespace) -> int:
     return ask.run(question, resolved.settings)
 
 
-def _resolved(arguments: argparse.Namespace) -> Resolved:
-    flags = {setting.field: getattr(arguments, setting.field) for setting in TABLE}
+def _measure(arguments: argparse.Namespace, settings: Settings, argv: Sequence[str]) -> int:
+    command = ("sinkchat", *argv)
+    if arguments.command == "eval":
+        from sinkchat.cli import eval
+
+        return eval.run(arguments, settings, command)
+    from sinkchat.cli import sinks
+
+    return sinks.run(arguments, settings, command)
+
+
+def _refuse_settings_of_a_chat(arguments: argparse.Namespace) -> None:
+    """They may stand before the command, where its own parser does not see them."""
+    for setting in TABLE:
+        if setting.field not in (*LOADING, *LISTS) and getattr(arguments, setting.field) is not None:
+            raise UsageError(f"`sinkchat {arguments.command}` does not take {setting.flag}; leave it out.")
+
+
+def _resolved(arguments: argparse.Namespace, fields: Sequence[str]) -> Resolved:
+    """`fields`: the settings that the command takes as flags."""
+    flags = {
+        setting.field: getattr(arguments, setting.field) if setting.field in fields else None for setting in TABLE
+    }
     return resolve(flags, os.environ, Path(arguments.config) if arguments.config is not None else None)
 
 

@@ -19,6 +19,7 @@ from sinkchat.settings import Settings
 if TYPE_CHECKING:
     from sinkchat.chat.journal import Journal
     from sinkchat.chat.session import ChatSession
+    from sinkchat.models.load import LoadedModel
 
 
 def drawn_as(default: Sampling, settings: Settings) -> Sampling:
@@ -29,6 +30,33 @@ def drawn_as(default: Sampling, settings: Settings) -> Sampling:
         if (value := getattr(settings, name)) is not None
     }
     return dataclasses.replace(default, **chosen)
+
+
+def load_model(name: str | None, settings: Settings, progress: ProgressSink, window: int | None) -> LoadedModel:
+    """Find and load the model of that name, None for the small one; `window` entries are to fit beside it.
+
+    Raises `ModelError` if there is no such model or it cannot be run.
+    """
+    # First of all: it sets what the other libraries read from the environment when they are imported.
+    importlib.import_module("sinkchat.models.libraries")
+    from sinkchat.models.allowed import Allowed
+    from sinkchat.models.find import find
+
+    # A misspelt name is told at once, before anything heavy is imported.
+    allowed = Allowed(pickle=settings.allow_pickle, remote_code=settings.trust_remote_code)
+    source = find(name, small_model_file=settings.small_model_file, allowed=allowed)
+    progress(Progress("starting the libraries", 0, None))
+    from sinkchat.models.load import load
+
+    return load(
+        source,
+        quant=settings.quant,
+        device=settings.device,
+        dtype=settings.dtype,
+        device_map=settings.device_map,
+        window=window,
+        progress=progress,
+    )
 
 
 def open_session(settings: Settings, progress: ProgressSink, resuming: Path | None = None) -> ChatSession:
@@ -56,28 +84,12 @@ def open_session(settings: Settings, progress: ProgressSink, resuming: Path | No
 
 
 def _opened(settings: Settings, progress: ProgressSink, journal: Journal | None) -> ChatSession:
-    from sinkchat.models.allowed import Allowed
-    from sinkchat.models.find import find
-
-    # A misspelt name is told at once, before anything heavy is imported.
     name = settings.model or (_held_with(journal) if journal else None)
-    allowed = Allowed(pickle=settings.allow_pickle, remote_code=settings.trust_remote_code)
-    source = find(name, small_model_file=settings.small_model_file, allowed=allowed)
-    progress(Progress("starting the libraries", 0, None))
+    loaded = load_model(name, settings, progress, settings.window)
     from sinkchat.chat.journal import Journal
     from sinkchat.chat.session import ChatSession
     from sinkchat.engine.engine import SinkEngine
-    from sinkchat.models.load import load
 
-    loaded = load(
-        source,
-        quant=settings.quant,
-        device=settings.device,
-        dtype=settings.dtype,
-        device_map=settings.device_map,
-        window=settings.window,
-        progress=progress,
-    )
     sampling = drawn_as(loaded.sampling, settings)
     engine = SinkEngine(
         loaded,

@@ -78,12 +78,16 @@ class ProgressLine:
 
     def show(self, progress: Progress) -> None:
         """Write the line again; at most ten times a second within a stage."""
+        self.write(progress.stage, sentence(progress))
+
+    def write(self, stage: str, text: str) -> None:
+        """As `show`, in words of one's own."""
         now = time.monotonic()
-        if not self._live or (progress.stage == self._stage and now - self._written < 0.1):
+        if not self._live or (stage == self._stage and now - self._written < 0.1):
             return
-        self._stage, self._written, self._dirty = progress.stage, now, True
+        self._stage, self._written, self._dirty = stage, now, True
         width = shutil.get_terminal_size().columns - 1
-        self._stream.write(f"\r\x1b[2K{sentence(progress)[:width]}")
+        self._stream.write(f"\r\x1b[2K{text[:width]}")
         self._stream.flush()
 
     def clear(self) -> None:

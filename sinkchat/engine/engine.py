@@ -100,6 +100,10 @@ class SinkEngine:
     def state(self) -> CacheState:
         return self._sequence.state()
 
+    def next_losses(self, ids: Sequence[int]) -> list[float]:
+        """Loss in nats that each of these tokens would have as the next one."""
+        return self._sequence.losses_of(ids)
+
     def share_heads(self) -> Heads | None:
         return self._sequence.share_heads()
 

@@ -172,8 +172,12 @@ class TokenSequence:
 
     def loss_of(self, token_id: int) -> float:
         """Loss in nats of `token_id` as the next token."""
+        return self.losses_of((token_id,))[0]
+
+    def losses_of(self, ids: Sequence[int]) -> list[float]:
+        """Loss in nats of each as the next token."""
         assert self.logits is not None
-        return _loss(self.logits[None], (token_id,))[0]
+        return _loss(self.logits.expand(len(ids), -1), ids)
 
     def share_heads(self) -> Heads | None:
         if self._shares is None or not self.watches:

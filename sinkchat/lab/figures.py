@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from itertools import islice
+from itertools import accumulate, islice
 
 from sinkchat.lab.results import COLLAPSE_NATS, COLLAPSE_TOKENS
 
@@ -57,8 +57,8 @@ def slope_of_difference(
 
 
 def collapse_at(losses: Losses, control: Losses, first_eviction: int | None, last: int | None = None) -> int | None:
-    """The first position past `first_eviction` from which COLLAPSE_TOKENS losses, all at or before `last`, lie more
-    than COLLAPSE_NATS above the control's, in the mean.
+    """The first position past `first_eviction` from which the losses part from the control's and stay apart: more than
+    COLLAPSE_NATS above them, in the mean over the next COLLAPSE_TOKENS, and over all from there to `last`.
 
     None if they never do, if nothing was evicted, or if fewer tokens than that have a control. A loss that is not
     finite lies above any; a control that is not finite is none, and ends the comparison.
@@ -72,15 +72,24 @@ def collapse_at(losses: Losses, control: Losses, first_eviction: int | None, las
     broken = next(
         (at for at, difference in enumerate(differences) if not math.isfinite(difference)), len(differences)
     )
+    # What follows each place, beyond the bound: above 0 where the losses stay apart from there on.
+    rest = list(accumulate(difference - COLLAPSE_NATS for difference in reversed(differences[:broken])))[::-1]
     running = math.fsum(differences[:COLLAPSE_TOKENS]) if broken >= COLLAPSE_TOKENS else 0.0
     for start in range(len(differences) - COLLAPSE_TOKENS + 1):
         end = start + COLLAPSE_TOKENS
-        # The running sum rounds at each step, so that what is close is summed anew.
-        if end > broken or (running > most - _NEAR and math.fsum(differences[start:end]) > most):
+        # Running sums round at each step, so that what is close is summed anew.
+        parts = end > broken or (running > most - _NEAR and math.fsum(differences[start:end]) > most)
+        if parts and (broken < len(differences) or _stays(differences, rest, start)):
             return first_eviction + 1 + start
         if end < len(differences):
             running += differences[end] - differences[start]
     return None
+
+
+def _stays(differences: Sequence[float], rest: Sequence[float], start: int) -> bool:
+    if abs(rest[start]) > _NEAR:
+        return rest[start] > 0
+    return math.fsum(differences[start:]) > COLLAPSE_NATS * (len(differences) - start)
 
 
 def bin_size(tokens: int) -> int:

@@ -104,8 +104,9 @@ class Run:
     """As `slope_after`, of the difference to the full cache over the same tokens: what the text itself does is out."""
     slope_over_full_error: float | None
     collapse_at: int | None
-    """Where the losses part from the full cache's: the first position past `first_eviction` from which they lie more
-    than COLLAPSE_NATS above them, mean over COLLAPSE_TOKENS tokens; None if they never do, or there is no control."""
+    """Where the losses part from the full cache's and stay apart: the first position past `first_eviction` from which
+    they lie more than COLLAPSE_NATS above them, in the mean over the next COLLAPSE_TOKENS tokens and over all that are
+    compared from there on; None if they never do, or there is no control."""
     first_eviction: int | None
     """Position of the token that the first entry left for."""
     evictions: int

@@ -1,0 +1,78 @@
+"""`sinkchat eval`: a text read under many rules, and what that shows; in the terminal and in files."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING, Any
+
+from sinkchat.cli import lists
+from sinkchat.cli.measuring import STDOUT, Outputs, measure, show
+from sinkchat.cli.terminal import complain, tell
+from sinkchat.errors import UsageError
+from sinkchat.settings import Settings
+
+if TYPE_CHECKING:
+    from sinkchat.lab.plan import Plan
+
+DONE, FAILED, VERDICT, INTERRUPTED = 0, 1, 3, 130
+
+
+def run(arguments: argparse.Namespace, settings: Settings, command: tuple[str, ...]) -> int:
+    """Returns the exit code: 1 when the device failed, 3 when a run is worse than --fail-above allows, 130 when it
+    was interrupted. Raises `SinkchatError`."""
+    from sinkchat.lab import document, verdict
+
+    if len(arguments.words) > 1:
+        raise UsageError(
+            f"`sinkchat eval` reads one text, not {len(arguments.words)}; join them, or pipe them in as -."
+        )
+    limit = lists.factor("--fail-above", arguments.fail_above) if arguments.fail_above is not None else None
+    if arguments.baseline is not None and limit is None:
+        raise UsageError("--baseline is what a verdict holds runs against; give --fail-above X too.")
+    plan = plan_of(arguments)
+    baseline = document.read(arguments.baseline) if arguments.baseline is not None else None
+    if limit is not None and baseline is None and "full" not in plan.policies:
+        raise UsageError(
+            "--fail-above needs something to hold the runs against; add full to --policies, or give --baseline FILE."
+        )
+    outputs = Outputs(arguments.json, arguments.csv, arguments.html, arguments.force, arguments.resume_run)
+    text = arguments.words[0] if arguments.words else None
+    measured = measure(plan, text, settings, outputs, command, baseline)
+    if outputs.json != STDOUT:
+        show(measured.evaluation)
+    outputs.finish(measured.evaluation)
+    for failure in measured.failures:
+        complain(failure)
+    if measured.interrupted:
+        ways = "; go on with --resume" if outputs.json not in (None, STDOUT) else ""
+        complain(f"it was ended early, and what was done until then is told{ways}.")
+        return INTERRUPTED
+    if measured.failures:
+        return FAILED
+    if limit is None:
+        return DONE
+    judged = verdict.judge(measured.evaluation, limit, baseline)
+    tell(verdict.sentence(judged) + "\n")
+    return VERDICT if judged.failed else DONE
+
+
+def plan_of(arguments: argparse.Namespace) -> Plan:
+    """Raises `UsageError`."""
+    from sinkchat.lab.plan import Plan
+
+    chosen: dict[str, Any] = {}
+    for name in ("policies", "positions", "sink_tokens"):
+        if (value := getattr(arguments, name)) is not None:
+            chosen[name] = lists.words(f"--{name.replace('_', '-')}", value)
+    for field, flag, least in (
+        ("windows", "window", 1),
+        ("sinks", "sinks", 0),
+        ("start_positions", "start_position", 0),
+        ("seeds", "seeds", 0),
+    ):
+        if (value := getattr(arguments, flag)) is not None:
+            chosen[field] = lists.numbers(f"--{flag.replace('_', '-')}", value, least)
+    for flag, least in (("tokens", 2), ("generate", 1)):
+        if (value := getattr(arguments, flag)) is not None:
+            chosen[flag] = lists.number(f"--{flag}", value, least)
+    return Plan(**chosen, per_token=arguments.per_token, recall=arguments.recall, prompt=arguments.prompt)

@@ -1,0 +1,154 @@
+"""An evaluation on the command line: the model is loaded, the work followed and ended, and its files are kept."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from sinkchat.cli.escape_key import EscapeKey
+from sinkchat.cli.interrupt import Interrupt
+from sinkchat.cli.log import keep_log
+from sinkchat.cli.opening import load_model
+from sinkchat.cli.terminal import ProgressLine, say, tell
+from sinkchat.errors import UsageError
+from sinkchat.settings import Settings
+
+if TYPE_CHECKING:
+    from sinkchat.lab.plan import Plan
+    from sinkchat.lab.results import Evaluation
+    from sinkchat.lab.work import Moment
+
+STDOUT = "-"
+
+
+@dataclass(frozen=True, slots=True)
+class Outputs:
+    """Where the results go; None: nowhere. `json` may be `-`, standard output."""
+
+    json: str | None = None
+    csv: str | None = None
+    html: str | None = None
+    force: bool = False
+    resume: bool = False
+
+    def check(self) -> Evaluation | None:
+        """Before anything is measured: files that cannot be written, or must not be, are told. Returns the evaluation
+        to go on with, if there is one. Raises `UsageError`."""
+        from sinkchat.lab import document
+        from sinkchat.lab.saving import check_target
+
+        if self.resume and self.json in (None, STDOUT):
+            raise UsageError("--resume goes on with the evaluation in a file; name it with --json FILE.")
+        for file in (self.csv, self.html):
+            if file == STDOUT:
+                raise UsageError("Only --json can be written to standard output; name a file.")
+        for file in (self.json, self.csv, self.html):
+            if file is None or file == STDOUT:
+                continue
+            if check_target(file).exists() and not self.force and not self.resume:
+                raise UsageError(f"{file} exists; name another file, or say --force to write over it.")
+        names = [check_target(file) for file in (self.json, self.csv, self.html) if file not in (None, STDOUT)]
+        if len(set(names)) < len(names):
+            raise UsageError("One file cannot hold two formats; give each of --json, --csv and --html its own.")
+        if self.resume and self.json is not None and check_target(self.json).exists():
+            return document.read(self.json)
+        return None
+
+    def keep(self, evaluation: Evaluation) -> None:
+        """After each piece of the work: what is known so far. Raises `SinkchatError`."""
+        from sinkchat.lab import document
+
+        if self.json is not None and self.json != STDOUT:
+            document.write(evaluation, self.json)
+
+    def finish(self, evaluation: Evaluation) -> None:
+        """Raises `SinkchatError`."""
+        from sinkchat.lab import csv_file, document, report, saving
+
+        self.keep(evaluation)
+        if self.csv is not None:
+            csv_file.write(evaluation, self.csv)
+        if self.html is not None:
+            saving.save(self.html, [report.html(evaluation)])
+        if self.json == STDOUT:
+            say(document.to_json(evaluation))
+        written = [file for file in (self.json, self.csv, self.html) if file not in (None, STDOUT)]
+        if written:
+            tell(f"Written: {', '.join(str(file) for file in written)}\n")
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    evaluation: Evaluation
+    failures: Sequence[str]
+    interrupted: bool
+
+
+def measure(
+    plan: Plan,
+    text: str | None,
+    settings: Settings,
+    outputs: Outputs,
+    command: Sequence[str],
+    baseline: Evaluation | None,
+) -> Measured:
+    """Everything that can be told before the minutes that a model may take is told first. Raises `SinkchatError`."""
+    from sinkchat.lab.source import read_text
+
+    rules = plan.rules()
+    before = outputs.check()
+    source = read_text(text)
+    keep_log()
+    with Interrupt() as interrupt:
+        line = ProgressLine()
+        try:
+            window = max((rule.window for rule in rules if rule.window is not None), default=None)
+            loaded = load_model(settings.model, settings, line.show, window)
+        finally:
+            line.clear()
+        from sinkchat.lab.evaluate import Evaluator
+        from sinkchat.lab.verdict import check_baseline
+
+        evaluator = Evaluator(loaded, source, plan, command=command, before=before)
+        if baseline is not None:
+            check_baseline(evaluator.result, baseline)
+        interrupt.patient = True
+        with EscapeKey() as escape:
+
+            def follow(moment: Moment) -> bool:
+                line.write(f"{moment.number}", str(moment))
+                return not (interrupt.asked or escape.pressed())
+
+            said = _Said(evaluator.result)
+            for evaluation in evaluator.run(follow):
+                outputs.keep(evaluation)
+                line.clear()
+                said.news(evaluation)
+        line.clear()
+    result = evaluator.result
+    return Measured(result, evaluator.failures, not result.complete and not evaluator.failures)
+
+
+class _Said:
+    """One line on standard error for each run that is done."""
+
+    def __init__(self, before: Evaluation) -> None:
+        self._told = {run.rule for run in before.runs if run.complete}
+
+    def news(self, evaluation: Evaluation) -> None:
+        from sinkchat.lab.finding import line
+
+        for run in evaluation.runs:
+            if run.rule not in self._told:
+                self._told.add(run.rule)
+                tell(line(run) + "\n")
+
+
+def show(evaluation: Evaluation) -> None:
+    """What was found, on standard output."""
+    from sinkchat.cli.terminal import columns, is_terminal, shows
+    from sinkchat.lab import terminal
+
+    say(terminal.summary(evaluation, columns(), colour=is_terminal(sys.stdout), ascii=not shows("█⣿")))

@@ -1,0 +1,123 @@
+"""`sinkchat sinks`: how many sinks a model needs, and at which heads."""
+
+from __future__ import annotations
+
+import argparse
+import math
+from typing import TYPE_CHECKING
+
+from sinkchat.cli import lists
+from sinkchat.cli.measuring import STDOUT, Outputs, measure
+from sinkchat.cli.terminal import columns, complain, say, shows
+from sinkchat.errors import UsageError
+from sinkchat.settings import Settings
+
+if TYPE_CHECKING:
+    from sinkchat.lab.advice import Advice
+    from sinkchat.lab.results import Evaluation, Run
+
+SWEEP = (0, 1, 2, 4, 8, 16)
+
+DONE, FAILED, INTERRUPTED = 0, 1, 130
+
+
+def run(arguments: argparse.Namespace, settings: Settings, command: tuple[str, ...]) -> int:
+    """Returns the exit code: 1 when the device failed, 130 when it was interrupted. Raises `SinkchatError`."""
+    from sinkchat.lab.plan import Plan
+
+    if len(arguments.words) > 1:
+        raise UsageError(f"`sinkchat sinks` reads one text, not {len(arguments.words)}; join them, or pipe them in as -.")
+    if arguments.positions is not None:
+        raise UsageError("`sinkchat sinks` does not take --positions; `sinkchat eval` does.")
+    window = lists.number("--window", arguments.window, 1) if arguments.window is not None else 512
+    sweep = lists.numbers("--sinks", arguments.sinks) if arguments.sinks is not None else SWEEP
+    plan = Plan(
+        policies=("full", "sinks"),
+        windows=(window,),
+        sinks=tuple(sorted(sweep)),
+        tokens=lists.number("--tokens", arguments.tokens, 2) if arguments.tokens is not None else None,
+        per_token=True,  # runs are compared token by token
+    )
+    outputs = Outputs(arguments.json, arguments.csv, arguments.html, arguments.force, arguments.resume_run)
+    text = arguments.words[0] if arguments.words else None
+    measured = measure(plan, text, settings, outputs, command, None)
+    if outputs.json != STDOUT:
+        show(measured.evaluation)
+    outputs.finish(measured.evaluation)
+    for failure in measured.failures:
+        complain(failure)
+    if measured.interrupted:
+        complain("it was ended early, and what was done until then is told.")
+        return INTERRUPTED
+    return FAILED if measured.failures else DONE
+
+
+def show(evaluation: Evaluation) -> None:
+    """The sweep, what it says, and which heads rest on the sinks; on standard output."""
+    from sinkchat.lab import terminal
+    from sinkchat.lab.advice import advise
+
+    if not any(run.complete and run.first_eviction is not None for run in evaluation.runs):
+        return
+    advice = advise(evaluation)
+    parts = [_sweep(advice), _sentences(advice)]
+    heads = advice.chosen.run.sink_share_heads
+    if heads is not None:
+        title = f"What each head gives the {_sinks(advice.sinks)}, past the first eviction"
+        parts.append(terminal.head_map(heads, columns(), title, ascii=not shows(terminal.SHADES)))
+    say("\n\n".join(part.rstrip("\n") for part in parts if part) + "\n")
+
+
+def _sweep(advice: Advice) -> str:
+    lines = ["sinks  perplexity  of the full cache's  above the best, nats  they take"]
+    for one in advice.compared:
+        run = one.run
+        error = "" if math.isnan(one.error) else f" ± {one.error:.3f}"
+        share = "" if run.rule.sinks == 0 or run.sink_share_mean is None else f"{run.sink_share_mean:.1%}"
+        line = f"{run.rule.sinks:5}  {_ppl(run):>10}  {_ratio(run):>19}  {f'{one.excess:.3f}{error}':>20}  {share:>9}"
+        lines.append(line.rstrip())
+    return "\n".join(lines)
+
+
+def _sentences(advice: Advice) -> str:
+    from sinkchat.lab.advice import resting
+
+    best = min(advice.compared, key=lambda one: one.excess)
+    none = next((one for one in advice.compared if one.run.rule.sinks == 0), None)
+    chosen = advice.chosen
+    window = chosen.run.rule.window
+    if advice.sinks == 0:
+        words = f"With a window of {window:,} this model needs no sinks on this text: without them its mean loss is "
+        return words + f"within {chosen.excess:.3f} nats of the best, {_sinks(best.run.rule.sinks)}."
+    verb = "is" if advice.sinks == 1 else "are"
+    words = f"{_sinks(advice.sinks)} {verb} enough with a window of {window:,}: the mean loss past the first eviction is "
+    if chosen.run is best.run:
+        words += "the lowest of all"
+    else:
+        words += f"{chosen.excess:.3f} nats above the lowest, with {_sinks(best.run.rule.sinks)}"
+    if none is not None:
+        words += f"; without sinks it is {none.excess:.3f} above, perplexity {_ppl(none.run)} instead of {_ppl(chosen.run)}"
+    heads = [share for layer in chosen.run.sink_share_heads or () for share in layer if share is not None]
+    rest = resting(chosen.run.sink_share_heads)
+    if not heads:
+        return words + "."
+    words += f".\n{len(rest)} of {len(heads)} heads give more than half of their attention to"
+    words += " it" if advice.sinks == 1 else " them"
+    most = ", ".join(f"layer {one.layer} head {one.head} ({one.share:.1%})" for one in rest[:5])
+    return f"{words}; most of all {most}." if rest else f"{words}."
+
+
+def _sinks(count: int) -> str:
+    return f"{count:,} {'sink' if count == 1 else 'sinks'}" if count else "no sinks"
+
+
+def _ppl(run: Run) -> str:
+    from sinkchat.lab.numerals import perplexity
+
+    return perplexity(run.loss_after)
+
+
+def _ratio(run: Run) -> str:
+    from sinkchat.lab.numerals import ratio
+
+    return ratio(run.loss_same_positions, run.loss_full_same_positions)

@@ -1,0 +1,84 @@
+"""What is to be run: the sensible product of what was asked for. Free of torch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import get_args
+
+from sinkchat.cache.policy import POLICIES, POSITIONS, Policy, Positions, check
+from sinkchat.errors import UsageError
+from sinkchat.lab.results import Rule, SinkTokens
+
+SINK_TOKENS: tuple[SinkTokens, ...] = get_args(SinkTokens)
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Lists of what to vary; each combination that means something of its own is a run."""
+
+    policies: tuple[Policy, ...] = ("full", "window", "sinks")
+    windows: tuple[int, ...] = (512,)
+    sinks: tuple[int, ...] = (4,)
+    positions: tuple[Positions, ...] = ("cache",)
+    start_positions: tuple[int, ...] = (0,)
+    sink_tokens: tuple[SinkTokens, ...] = ("text",)
+    tokens: int | None = None
+    """To be read by each run; None: DEFAULT_TOKENS, or all of a shorter text."""
+    per_token: bool = False
+    generate: int = 0
+    """Tokens to generate for each rule and seed."""
+    seeds: tuple[int, ...] = (1, 2, 3)
+    prompt: str | None = None
+    recall: bool = False
+
+    def rules(self) -> tuple[Rule, ...]:
+        """In the order in which they are run: the full cache first, which the others are compared with.
+
+        Raises UsageError where the lists make no sense, in one sentence.
+        """
+        for name, values, known in (
+            ("policies", self.policies, POLICIES),
+            ("positions", self.positions, POSITIONS),
+            ("sink tokens", self.sink_tokens, SINK_TOKENS),
+        ):
+            for value in values:
+                if value not in known:
+                    raise UsageError(f"There is no {value!r} among {name}; choose from {', '.join(known)}.")
+        for start in self.start_positions:
+            if start < 0:
+                raise UsageError(f"A start position of {start} lies before the text; give 0 or more.")
+        rules = [Rule("full")] if "full" in self.policies else []
+        for window in self.windows:
+            for policy in self.policies:
+                rules += self._bounded(policy, window)
+        for rule in rules:
+            if rule.window is not None:
+                check(rule.policy, rule.sinks, rule.window)
+        return tuple(dict.fromkeys(rules))
+
+    def _bounded(self, policy: Policy, window: int) -> Iterator[Rule]:
+        if policy in ("window", "recompute"):
+            yield Rule(policy, window=window)
+        elif policy == "sinks":
+            for count in self.sinks:
+                if count < 0:
+                    raise UsageError(f"{count} sinks make no sense; give 0 or more.")
+                if count:
+                    yield from self._with_sinks(count, window)
+                else:
+                    yield Rule("window", window=window)  # the same under another name
+
+    def _with_sinks(self, count: int, window: int) -> Iterator[Rule]:
+        for positions in self.positions:
+            # a query that stands at its index in the cache knows no distance: once is enough, unless nothing else
+            # was asked for
+            near = positions == "cache" and "absolute" in self.positions
+            for start in (0,) if near else self.start_positions:
+                yield Rule("sinks", positions, count, window, start)
+        for tokens in self.sink_tokens:
+            if tokens != "text":
+                yield Rule("sinks", "cache", count, window, sink_tokens=tokens)
+
+
+DEFAULT_TOKENS = 6144
