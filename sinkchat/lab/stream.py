@@ -13,7 +13,6 @@ from random import Random
 
 from sinkchat.errors import UsageError
 from sinkchat.lab.facts import Fact, FactMaker, first_token
-from sinkchat.models.encoding import TextEncoder
 from sinkchat.models.load import LoadedModel
 
 PROBES = 90
@@ -123,17 +122,16 @@ def _check_window(window: int, least: int) -> None:
 
 def _filler(loaded: LoadedModel, text: str, length: int) -> tuple[tuple[int, ...], str]:
     """The tokens of as much of the text as fills `length` tokens, if it has so many; and that part of it."""
-    encoder = TextEncoder(loaded.tokenizer)
     characters = CHARACTERS_PER_TOKEN * length
     while True:
         read = text[:characters]
-        ids = encoder.text(read)
+        ids = loaded.tokenizer(read, add_special_tokens=False, split_special_tokens=True, verbose=False).input_ids
         if len(ids) >= length or len(read) == len(text):
             break
         characters *= 2
     if not ids:
         raise UsageError("The text is empty, and facts are planted in a text; give one.")
-    return ids, read
+    return tuple(ids), read
 
 
 Placed = list[tuple[Fact, int, int]]
