@@ -106,7 +106,7 @@ def _right(when: str, asked: Sequence[Recall]) -> str:
     chance = sum(one.chance * one.asked for one in asked) / total
     return (
         f"{when}, {right:,} of {total:,} answers were right ({numerals.percent(right / total)}; "
-        f"guessing gives {numerals.percent(chance)})."
+        f"guessing gives {numerals.chance(chance)})."
     )
 
 
@@ -190,7 +190,8 @@ def _trend(run: Run) -> str:
     if abs(slope) <= 2 * error:
         return "the loss shows no trend that these figures can tell from chance"
     by = numerals.slope(abs(slope), error)[1:]
-    return f"the loss {'rises' if slope > 0 else 'falls'} by {by} nats per 1,000 tokens"
+    beside = " against the full cache's" if _has_control_throughout(run) else ""
+    return f"the loss {'rises' if slope > 0 else 'falls'} by {by} nats per 1,000 tokens{beside}"
 
 
 def _times(run: Run) -> str:

@@ -94,20 +94,20 @@ def generation(evaluation: Evaluation, colours: Colours) -> str:
         ("loss", "as drawn"),
         ("loss", "under full"),
     )
-    groups = by_rule(evaluation.generation)
+    groups = order.by_rule(evaluation.generation)
     rows = [
         (
             name(rule, colours),
             numerals.count(len(drawn)),
             numerals.count(sum(one.tokens for one in drawn)),
-            numerals.percent(mean([one.loop_rate for one in drawn])),
+            numerals.percent(order.mean([one.loop_rate for one in drawn])),
             f"{sum(one.loop_at is not None for one in drawn)} of {len(drawn)}",
             *(
-                numerals.percent(mean([one.distinct[n] if n < len(one.distinct) else None for one in drawn]))
+                numerals.percent(order.mean([one.distinct[n] if n < len(one.distinct) else None for one in drawn]))
                 for n in range(4)
             ),
-            numerals.nats(mean([one.loss for one in drawn])),
-            numerals.nats(mean([one.loss_full for one in drawn])),
+            numerals.nats(order.mean([one.loss for one in drawn])),
+            numerals.nats(order.mean([one.loss_full for one in drawn])),
         )
         for rule, drawn in groups.items()
     ]
@@ -151,7 +151,7 @@ def recall(evaluation: Evaluation, colours: Colours) -> str:
             numerals.count(one.asked),
             numerals.count(one.right),
             numerals.percent(one.right / one.asked if one.asked else None),
-            numerals.percent(one.chance),
+            numerals.chance(one.chance),
             numerals.nats(one.loss),
         )
         for one in asked
@@ -159,20 +159,6 @@ def recall(evaluation: Evaluation, colours: Colours) -> str:
     breaks = {at for at in range(1, len(asked)) if asked[at].rule != asked[at - 1].rule}
     inner = table(heads, rows, breaks)
     return f"<details><summary>All answers in figures</summary>{inner}</details>"
-
-
-def by_rule(drawn: Sequence[Generation]) -> dict[Rule, list[Generation]]:
-    """In the order of a table."""
-    groups: dict[Rule, list[Generation]] = {}
-    for one in sorted(drawn, key=lambda one: (order.place(one.rule), one.seed)):
-        groups.setdefault(one.rule, []).append(one)
-    return groups
-
-
-def mean(values: Sequence[float | None]) -> float | None:
-    """Of those that are there."""
-    known = [value for value in values if value is not None]
-    return sum(known) / len(known) if known else None
 
 
 def name(rule: Rule, colours: Colours, complete: bool = True, *, short: bool = False) -> str:

@@ -52,6 +52,11 @@ def percent(share: float | None) -> str:
     return f"{value:.1f} %" if 0 < abs(value) < 9.95 else f"{value:.0f} %"
 
 
+def chance(share: float | None) -> str:
+    """What guessing gives: `12.5 %`."""
+    return odd(share) or f"{100 * (share or 0.0):.3g} %"
+
+
 def megabytes(value: int | None) -> str:
     """`11.8`, of 1,000,000 bytes."""
     return MISSING if value is None else f"{value / 1e6:,.1f}" if value >= 1e6 else f"{value / 1e6:.3f}"

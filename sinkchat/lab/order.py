@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 
 from sinkchat.cache.policy import Policy
-from sinkchat.lab.results import Evaluation, Rule, Run
+from sinkchat.lab.results import Evaluation, Generation, Rule, Run
 
 _POLICIES: dict[Policy, int] = {"full": 0, "window": 1, "sinks": 2, "recompute": 3}
 _TOKENS = {"text": 0, "newlines": 1, "random": 2}
@@ -98,3 +98,17 @@ def telling(runs: Sequence[Run], most: int) -> list[Run]:
         if len(chosen) < most and not any(run is one for one in chosen):
             chosen.append(run)
     return ordered(chosen)
+
+
+def by_rule(drawn: Sequence[Generation]) -> dict[Rule, list[Generation]]:
+    """In the order of a table, the seeds ascending."""
+    groups: dict[Rule, list[Generation]] = {}
+    for one in sorted(drawn, key=lambda one: (place(one.rule), one.seed)):
+        groups.setdefault(one.rule, []).append(one)
+    return groups
+
+
+def mean(values: Sequence[float | None]) -> float | None:
+    """Of those that are there."""
+    known = [value for value in values if value is not None]
+    return sum(known) / len(known) if known else None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 
 from sinkchat.lab import order, scale
 from sinkchat.lab.charts import LABELLED, Figure, half_width, legend
@@ -17,7 +18,12 @@ def recall_charts(evaluation: Evaluation, colours: Colours) -> list[Figure]:
     """For each window: right answers, and the loss of the right answer, against distance."""
     figures = []
     for window in order.windows([one.rule for one in evaluation.recall]) or [0]:
-        asked = [one for one in evaluation.recall if one.rule.policy == "full" or one.rule.window == window]
+        asked = [
+            # A fact at the query itself would be infinitely far out on a logarithmic axis.
+            replace(one, distance=max(1, one.distance))
+            for one in evaluation.recall
+            if one.rule.policy == "full" or one.rule.window == window
+        ]
         if not asked:
             continue
         rules = sorted({one.rule for one in asked}, key=order.place)[:LABELLED]
