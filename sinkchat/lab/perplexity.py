@@ -117,8 +117,9 @@ def _edges(rule: Rule, count: int) -> list[int]:
 
 
 def _read_piece(engine: SinkEngine, ids: Sequence[int], reading: Reading, watching: Watching) -> bool:
-    """Whether all of it was read."""
+    """Whether to go on."""
     first = len(reading.losses)
+    enough = False
     clock = time.perf_counter()
     for event in engine.prefill(ids):
         match event:
@@ -127,12 +128,13 @@ def _read_piece(engine: SinkEngine, ids: Sequence[int], reading: Reading, watchi
                 reading.shares.extend(event.shares)
                 reading.entries.extend(event.entries)
                 reading.seconds += time.perf_counter() - clock
-                if not watching(len(reading.losses)):
+                if not enough and not watching(len(reading.losses)):
+                    enough = True
                     engine.cancel()
                 clock = time.perf_counter()
             case Prefilled():
                 _keep_heads(reading, first, event.share_heads)
-                return True
+                return not enough
             case Finished():
                 reading.error = event.error
                 _keep_heads(reading, first, event.share_heads)
