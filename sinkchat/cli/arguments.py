@@ -164,9 +164,18 @@ def _add_eval(commands: argparse._SubParsersAction[_Parser], parents: list[_Pars
     runs.add_argument(
         "--policies", metavar="P,P", help="of full, window, sinks, recompute (default: the first three)"
     )
-    runs.add_argument("--window", default=argparse.SUPPRESS, metavar="N,N", help="KV entries, sinks included (default: 512)")
-    runs.add_argument("--sinks", default=argparse.SUPPRESS, metavar="N,N", help="how many first tokens are kept for good (default: 4)")
-    runs.add_argument("--positions", default=argparse.SUPPRESS, metavar="P,P", help="of cache, absolute (default: cache)")
+    runs.add_argument(
+        "--window", default=argparse.SUPPRESS, metavar="N,N", help="KV entries, sinks included (default: 512)"
+    )
+    runs.add_argument(
+        "--sinks",
+        default=argparse.SUPPRESS,
+        metavar="N,N",
+        help="how many first tokens are kept for good (default: 4)",
+    )
+    runs.add_argument(
+        "--positions", default=argparse.SUPPRESS, metavar="P,P", help="of cache, absolute (default: cache)"
+    )
     runs.add_argument(
         "--start-position",
         metavar="N,N",
@@ -207,7 +216,9 @@ def _add_sinks(commands: argparse._SubParsersAction[_Parser], parents: list[_Par
         allow_abbrev=False,
     )
     _add_text(command)
-    command.add_argument("--window", default=argparse.SUPPRESS, metavar="N", help="KV entries, sinks included (default: 512)")
+    command.add_argument(
+        "--window", default=argparse.SUPPRESS, metavar="N", help="KV entries, sinks included (default: 512)"
+    )
     command.add_argument("--sinks", default=argparse.SUPPRESS, metavar="N,N", help="default: 0,1,2,4,8,16")
     command.add_argument("--tokens", metavar="N", help="how many tokens of the text are read (default: 6144)")
     _add_outputs(command)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -11,16 +12,19 @@ from sinkchat.cli.escape_key import EscapeKey
 from sinkchat.cli.interrupt import Interrupt
 from sinkchat.cli.log import keep_log
 from sinkchat.cli.opening import load_model
-from sinkchat.cli.terminal import ProgressLine, say, tell
+from sinkchat.cli.terminal import ProgressLine, can_show, columns, is_terminal, say, tell
 from sinkchat.errors import UsageError
 from sinkchat.settings import Settings
 
 if TYPE_CHECKING:
     from sinkchat.lab.plan import Plan
-    from sinkchat.lab.results import Evaluation
+    from sinkchat.lab.results import Evaluation, Run
     from sinkchat.lab.work import Moment
 
 STDOUT = "-"
+
+DRAWN = "█⣿"
+"""Where these cannot be shown, curves and maps are drawn in ASCII."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,17 +142,41 @@ class _Said:
         self._told = {run.rule for run in before.runs if run.complete}
 
     def news(self, evaluation: Evaluation) -> None:
-        from sinkchat.lab.finding import line
-
         for run in evaluation.runs:
             if run.rule not in self._told:
                 self._told.add(run.rule)
-                tell(line(run) + "\n")
+                tell(f"{_line(run)}\n")
+
+
+def _line(run: Run) -> str:
+    """`4 sinks, window 512: perplexity 11.6 after the first eviction, 1.10 times the full cache's, 512 tokens/s`"""
+    from sinkchat.lab import numerals
+
+    evicted = run.loss_after is not None
+    words = f"{run.rule.name}: perplexity {numerals.perplexity(run.loss_after if evicted else run.loss_mean)}"
+    if evicted:
+        words += " after the first eviction"
+    if run.loss_full_same_positions is not None:
+        words += f", {numerals.ratio(run.loss_same_positions, run.loss_full_same_positions)} times the full cache's"
+    return f"{words}; {run.tokens:,} tokens, {run.tokens_per_second:,.0f} a second"
 
 
 def show(evaluation: Evaluation) -> None:
     """What was found, on standard output."""
-    from sinkchat.cli.terminal import columns, is_terminal, shows
-    from sinkchat.lab import terminal
+    from sinkchat.lab import finding, order, terminal
 
-    say(terminal.summary(evaluation, columns(), colour=is_terminal(sys.stdout), ascii=not shows("█⣿")))
+    width, ascii, color = columns(), not can_show(DRAWN), is_terminal(sys.stdout)
+    parts = [
+        textwrap.fill(finding.headline(evaluation), min(width, 100)),
+        terminal.table(evaluation, width, ascii=ascii),
+        terminal.curves(evaluation, width, color=color, ascii=ascii),
+    ]
+    with_heads = [run for run in evaluation.runs if run.sink_share_heads is not None and run.rule.sinks]
+    for run in order.telling(with_heads, 1):
+        title = f"{run.rule.name}: what each head gives the sinks, past the first eviction"
+        parts.append(terminal.head_map(run.sink_share_heads or (), width, title, ascii=ascii))
+    if evaluation.recall:
+        parts.append(terminal.recall_table(evaluation, width, ascii=ascii))
+    if evaluation.generation:
+        parts.append(terminal.generation_table(evaluation, width, ascii=ascii))
+    say("\n\n".join(part.strip("\n") for part in parts if part) + "\n")

@@ -7,8 +7,8 @@ import math
 from typing import TYPE_CHECKING
 
 from sinkchat.cli import lists
-from sinkchat.cli.measuring import STDOUT, Outputs, measure
-from sinkchat.cli.terminal import columns, complain, say, shows
+from sinkchat.cli.measuring import DRAWN, STDOUT, Outputs, measure
+from sinkchat.cli.terminal import can_show, columns, complain, say
 from sinkchat.errors import UsageError
 from sinkchat.settings import Settings
 
@@ -26,7 +26,9 @@ def run(arguments: argparse.Namespace, settings: Settings, command: tuple[str, .
     from sinkchat.lab.plan import Plan
 
     if len(arguments.words) > 1:
-        raise UsageError(f"`sinkchat sinks` reads one text, not {len(arguments.words)}; join them, or pipe them in as -.")
+        raise UsageError(
+            f"`sinkchat sinks` reads one text, not {len(arguments.words)}; join them, or pipe them in as -."
+        )
     if arguments.positions is not None:
         raise UsageError("`sinkchat sinks` does not take --positions; `sinkchat eval` does.")
     window = lists.number("--window", arguments.window, 1) if arguments.window is not None else 512
@@ -64,7 +66,7 @@ def show(evaluation: Evaluation) -> None:
     heads = advice.chosen.run.sink_share_heads
     if heads is not None:
         title = f"What each head gives the {_sinks(advice.sinks)}, past the first eviction"
-        parts.append(terminal.head_map(heads, columns(), title, ascii=not shows(terminal.SHADES)))
+        parts.append(terminal.head_map(heads, columns(), title, ascii=not can_show(DRAWN)))
     say("\n\n".join(part.rstrip("\n") for part in parts if part) + "\n")
 
 
@@ -90,13 +92,16 @@ def _sentences(advice: Advice) -> str:
         words = f"With a window of {window:,} this model needs no sinks on this text: without them its mean loss is "
         return words + f"within {chosen.excess:.3f} nats of the best, {_sinks(best.run.rule.sinks)}."
     verb = "is" if advice.sinks == 1 else "are"
-    words = f"{_sinks(advice.sinks)} {verb} enough with a window of {window:,}: the mean loss past the first eviction is "
+    words = (
+        f"{_sinks(advice.sinks)} {verb} enough with a window of {window:,}: the mean loss past the first eviction is "
+    )
     if chosen.run is best.run:
         words += "the lowest of all"
     else:
         words += f"{chosen.excess:.3f} nats above the lowest, with {_sinks(best.run.rule.sinks)}"
     if none is not None:
-        words += f"; without sinks it is {none.excess:.3f} above, perplexity {_ppl(none.run)} instead of {_ppl(chosen.run)}"
+        words += f"; without sinks it is {none.excess:.3f} above, "
+        words += f"perplexity {_ppl(none.run)} instead of {_ppl(chosen.run)}"
     heads = [share for layer in chosen.run.sink_share_heads or () for share in layer if share is not None]
     rest = resting(chosen.run.sink_share_heads)
     if not heads:

@@ -21,6 +21,20 @@ def is_terminal(stream: TextIO | None) -> bool:
         return False
 
 
+def columns() -> int:
+    """Of the terminal; 80 where there is none."""
+    return shutil.get_terminal_size().columns
+
+
+def can_show(characters: str) -> bool:
+    """Whether standard output has them."""
+    try:
+        characters.encode(getattr(sys.stdout, "encoding", None) or "ascii")
+    except (UnicodeEncodeError, LookupError):
+        return False
+    return True
+
+
 def say(text: str) -> None:
     """Write to standard output, at once. A reader that has gone is a `BrokenPipeError`; raises `SinkchatError` for
     anything else that keeps the text from being written."""

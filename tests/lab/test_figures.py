@@ -48,11 +48,8 @@ def points(losses: Losses, first: int, last: int) -> list[tuple[int, Fraction]]:
 def parted(losses: Sequence[int], control: Sequence[int], first_eviction: int, last: int) -> int | None:
     """The definition, word by word, in whole 1,024ths of a nat."""
     for start in range(first_eviction + 1, last - COLLAPSE_TOKENS + 2):
-        stretch = range(start, start + COLLAPSE_TOKENS)
-        rest = range(start, last + 1)
-        if all(
-            sum(losses[at] - control[at] for at in span) > 1024 * COLLAPSE_NATS * len(span) for span in (stretch, rest)
-        ):
+        spans = (range(start, start + COLLAPSE_TOKENS), range(start, last + 1))
+        if all(sum(losses[at] - control[at] for at in span) > 1024 * COLLAPSE_NATS * len(span) for span in spans):
             return start
     return None
 

@@ -182,13 +182,13 @@ def test_the_small_models_losses_are_those_of_plain_transformers_and_of_the_refe
 
     from sinkchat.lab.source import read_text
 
-    ids = small_float32.tokenizer(read_text(None).text[:2000], add_special_tokens=False).input_ids[:120]
+    ids = small_float32.tokenizer(read_text(None).text[:2000], add_special_tokens=False).input_ids[:60]
     folder = small_float32.model.config._name_or_path
     own = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32, attn_implementation="eager")
     with torch.no_grad():
         logits = own(torch.tensor([ids]), use_cache=False).logits[0].double()
     losses = -torch.log_softmax(logits[:-1], dim=-1)[range(len(ids) - 1), ids[1:]]
     close(read(small_float32, Rule("full"), ids, go_on).losses, [None, *losses.tolist()])
-    for rule in (Rule("sinks", sinks=4, window=32), Rule("recompute", window=32)):
-        steps = paper.run(own, ids, rule.sinks, 32, rule.policy, keep_attention=False)
+    for rule in (Rule("sinks", sinks=4, window=24), Rule("recompute", window=24)):
+        steps = paper.run(own, ids, rule.sinks, 24, rule.policy, keep_attention=False)
         close(read(small_float32, rule, ids, go_on).losses, paper.losses_of(steps))

@@ -1,0 +1,194 @@
+"""An evaluation from beginning to end, over a tiny model: what is run, kept, interrupted and gone on with."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import pairwise
+
+import pytest
+
+from sinkchat.errors import SinkchatError
+from sinkchat.lab import document
+from sinkchat.lab.evaluate import Evaluator
+from sinkchat.lab.perplexity import read
+from sinkchat.lab.plan import Plan
+from sinkchat.lab.results import Evaluation, Rule
+from sinkchat.lab.source import Text
+from sinkchat.lab.work import Moment
+from tests.engine.listening import OUT_OF_MEMORY
+from tests.lab import tiny
+
+TEXT = Text("the keeper", tiny.TEXT * 12, "0" * 64)
+PLAN = Plan(
+    policies=("full", "window", "sinks", "recompute"),
+    windows=(64,),
+    sinks=(1, 4),
+    tokens=300,
+    generate=12,
+    seeds=(1, 2),
+)
+
+
+def evaluator(plan: Plan = PLAN, before: Evaluation | None = None, **model) -> Evaluator:
+    return Evaluator(tiny.loaded(**model), TEXT, plan, before=before)
+
+
+def go_on(_moment: Moment) -> bool:
+    return True
+
+
+def finished(evaluator: Evaluator) -> Evaluation:
+    *_, last = evaluator.run(go_on)
+    assert last is evaluator.result
+    return last
+
+
+@pytest.fixture(scope="module")
+def whole() -> Evaluation:
+    return finished(evaluator())
+
+
+def timeless(evaluation: Evaluation) -> Evaluation:
+    """Without what differs from one time to the next, and after a journey through a file."""
+    runs = [replace(run, tokens_per_second=0.0) for run in evaluation.runs]
+    return document.from_json(document.to_json(replace(evaluation, created="", runs=runs)))
+
+
+def test_every_rule_is_run_in_the_plans_order(whole) -> None:
+    assert tuple(run.rule for run in whole.runs) == PLAN.rules()
+    assert whole.complete
+    assert all(run.complete and run.tokens == 300 for run in whole.runs)
+    assert (whole.tokens, whole.bin) == (300, 16)
+
+
+def test_runs_are_compared_with_the_full_cache(whole) -> None:
+    full, *others = whole.runs
+    assert full.loss_full_same_positions is None
+    losses = read(tiny.loaded(), Rule("full"), evaluator()._ids, lambda _done: True).losses
+    for run in others:
+        assert run.first_eviction == 64
+        assert run.loss_full_same_positions == pytest.approx(sum(losses[65:]) / len(losses[65:]))
+
+
+def test_of_rules_that_differ_by_degrees_one_writes(whole) -> None:
+    assert [(one.rule.policy, one.rule.sinks, one.seed) for one in whole.generation] == [
+        (policy, sinks, seed)
+        for policy, sinks in (("full", 0), ("window", 0), ("sinks", 4), ("recompute", 0))
+        for seed in (1, 2)
+    ]
+    assert all(one.tokens == 12 for one in whole.generation)
+
+
+def test_what_is_done_is_told_after_each_piece() -> None:
+    known = [(len(one.runs), len(one.generation), one.complete) for one in evaluator().run(go_on)]
+    runs, pieces = len(PLAN.rules()), len(PLAN.rules()) + 8
+    assert known == [*((min(n, runs), max(0, n - runs), False) for n in range(1, pieces + 1)), (runs, 8, True)]
+
+
+def test_the_work_is_followed_to_its_end() -> None:
+    moments: list[Moment] = []
+    for _ in evaluator().run(lambda moment: moments.append(moment) is None):
+        pass
+    assert {moment.pieces for moment in moments} == {len(PLAN.rules()) + 8}
+    assert sorted({moment.number for moment in moments}) == list(range(1, moments[-1].pieces + 1))
+    for before, after in pairwise(moments):
+        assert (before.number, before.done) <= (after.number, after.done)
+        assert after.done <= after.total
+
+
+@pytest.mark.parametrize("when", [0, 1, 5, 20, 30])
+def test_an_interrupted_evaluation_is_gone_on_with_to_the_same_end(whole, when) -> None:
+    left = [when]
+
+    def enough(_moment: Moment) -> bool:
+        left[0] -= 1
+        return left[0] >= 0
+
+    first = evaluator()
+    for _ in first.run(enough):
+        pass
+    assert not first.result.complete
+    kept = document.from_json(document.to_json(first.result))
+    assert len(kept.runs) < len(whole.runs) or len(kept.generation) <= len(whole.generation)
+    assert timeless(finished(evaluator(before=kept))) == timeless(whole)
+
+
+def test_what_is_done_is_not_done_again(whole) -> None:
+    moments: list[Moment] = []
+    again = evaluator(before=whole)
+    for _ in again.run(lambda moment: moments.append(moment) is None):
+        pass
+    assert moments == []
+    assert again.result.runs == whole.runs
+
+
+def test_losses_of_each_token_that_were_not_kept_are_measured_again(whole) -> None:
+    last = finished(evaluator(replace(PLAN, per_token=True, generate=0), before=whole))
+    assert all(run.losses is not None and len(run.losses) == 300 for run in last.runs)
+
+
+@pytest.mark.parametrize(
+    ("change", "named"),
+    [
+        ({"text_sha256": "1" * 64}, "text"),
+        ({"model": "another"}, "model"),
+        ({"dtype": "bfloat16"}, "dtype"),
+        ({"quant": "int8"}, "quantization"),
+    ],
+)
+def test_only_the_same_is_gone_on_with(whole, change, named) -> None:
+    with pytest.raises(SinkchatError, match=f"another {named}") as told:
+        evaluator(before=replace(whole, subject=replace(whole.subject, **change)))
+    assert told.value.exit_code == 2
+    with pytest.raises(SinkchatError, match="another number of tokens"):
+        evaluator(replace(PLAN, tokens=200), before=whole)
+
+
+def test_a_device_that_fails_costs_one_run_and_is_told(monkeypatch, whole) -> None:
+    import sinkchat.lab.evaluate as module
+
+    def failing(loaded, rule, ids, watching):
+        if rule.sinks == 1:
+            raise OUT_OF_MEMORY
+        return read(loaded, rule, ids, watching)
+
+    monkeypatch.setattr(module, "read", failing)
+    broken = evaluator(replace(PLAN, generate=0))
+    last = finished(broken)
+    assert [run.rule for run in last.runs] == [rule for rule in PLAN.rules() if rule.sinks != 1]
+    assert not last.complete
+    (said,) = broken.failures
+    assert said.startswith("1 sink, window 64: the memory of cpu")
+
+
+def test_the_full_cache_is_read_to_twice_the_trained_length_and_counts_up_to_it() -> None:
+    plan = replace(PLAN, windows=(32,), policies=("full", "sinks"), sinks=(4,), tokens=400, generate=0)
+    full, bounded = finished(evaluator(plan, trained=100)).runs
+    assert (full.tokens, full.complete) == (200, True)
+    losses = read(tiny.loaded(trained=100), Rule("full"), evaluator(plan)._ids[:200], lambda _done: True).losses
+    assert bounded.tokens == 400
+    assert bounded.loss_full_same_positions == pytest.approx(sum(losses[33:100]) / 67)
+
+
+@pytest.mark.parametrize(
+    ("plan", "named"),
+    [
+        (Plan(windows=(8192,)), "8,192 entries is longer than the 4,096"),
+        (Plan(windows=(64,), tokens=60), "the window holds 64"),
+        (Plan(windows=(64,), tokens=10**6), "fewer than the 1,000,000"),
+        (Plan(windows=(4000,)), "the window holds 4,000"),
+    ],
+)
+def test_what_would_show_nothing_is_told_before_anything_runs(plan, named) -> None:
+    with pytest.raises(SinkchatError, match=named) as told:
+        evaluator(plan)
+    assert told.value.exit_code == 2
+
+
+def test_a_full_cache_that_memory_does_not_hold_is_told_before_anything_runs(monkeypatch) -> None:
+    import sinkchat.lab.evaluate as module
+
+    monkeypatch.setattr(module, "free_bytes", lambda _device: 1000)
+    with pytest.raises(SinkchatError, match="leave full out"):
+        evaluator()
+    evaluator(replace(PLAN, policies=("sinks",)))
