@@ -58,13 +58,13 @@ def _alike(runs: Sequence[Run], colours: Colours, value: Callable[[Point], int])
 
 
 def _common_name(same: Sequence[Run]) -> str:
-    if len(same) == 1:
-        return same[0].rule.name
     windows = order.windows([run.rule for run in same])
-    if len(windows) != 1:
-        return f"{len(same)} rules"
-    kind = "recompute, " if all(run.rule.policy == "recompute" for run in same) else ""
-    return f"{kind}window {windows[0]:,} ({len(same)})"
+    if not windows:
+        return "full"
+    many = f" ({len(same)})" if len(same) > 1 else ""
+    if len(windows) > 1:
+        return f"several windows{many}"
+    return f"{'recompute' if same[0].rule.policy == 'recompute' else 'window'} {windows[0]:,}{many}"
 
 
 def share_charts(evaluation: Evaluation, colours: Colours) -> list[Figure]:

@@ -1,8 +1,8 @@
 """The colours of a report: one for each kind of policy, everywhere the same, in a light and a dark theme.
 
-The full cache is drawn in ink, sinks in blue (the more, the further from the paper), no sinks in a warning orange,
-recompute in green: hues that stay apart for people who see red and green alike. What is varied beside the policy is
-told by dashes, never by colour alone.
+The full cache is drawn in ink, sinks in blue (the more, the further from the paper, and never so far as to be taken
+for ink), no sinks in a warning orange, recompute in green: hues that stay apart for people who see red and green
+alike. What is varied beside the policy is told by dashes, never by colour alone.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ LIGHT = {
     "full": "#1a1f26",
     "window": "#cf4a0a",
     "recompute": "#00806a",
-    "s0": "#3c93d3",
-    "s1": "#2a80c4",
-    "s2": "#1f6db3",
-    "s3": "#175695",
-    "s4": "#113f74",
-    "s5": "#0b2a54",
+    "s0": "#3f97d6",
+    "s1": "#2f84c8",
+    "s2": "#2273bb",
+    "s3": "#1763ad",
+    "s4": "#0f529c",
+    "s5": "#08418a",
 }
 DARK = {
     "paper": "#12161b",
@@ -43,12 +43,12 @@ DARK = {
     "full": "#e7ebf0",
     "window": "#ff8a4a",
     "recompute": "#3fc8a2",
-    "s0": "#3f86cf",
-    "s1": "#5b9fe2",
-    "s2": "#7ab5ef",
-    "s3": "#98c8f7",
-    "s4": "#b7dafb",
-    "s5": "#d5eafe",
+    "s0": "#2f7fd0",
+    "s1": "#3f8ddc",
+    "s2": "#519be6",
+    "s3": "#65a9ef",
+    "s4": "#7ab7f6",
+    "s5": "#91c5fb",
 }
 _HEAT = {"light": ("#edf1f5", "#4a9fdc", "#0b2a54"), "dark": ("#202832", "#2f7cc4", "#eaf5ff")}
 

@@ -22,8 +22,9 @@ def smoothed(run: Run, span: int) -> list[tuple[float, float]]:
 
 def line(points: Sequence[Point], first_eviction: int | None, tokens: int, span: int) -> list[tuple[float, float]]:
     """As `smoothed`, of any points; `tokens` is where the last bin ends."""
-    cut = len(points) if first_eviction is None else sum(point.position <= first_eviction for point in points)
     middles = middle(points, tokens)
+    # The bin in which the first entry left is counted where most of its tokens are.
+    cut = len(points) if first_eviction is None else sum(at <= first_eviction for at in middles)
     size = max(1, -(-len(points) // MOST))
     result: list[tuple[float, float]] = []
     for start, end in ((0, cut), (cut, len(points))):
