@@ -57,8 +57,8 @@ def slope_of_difference(
 
 
 def collapse_at(losses: Losses, control: Losses, first_eviction: int | None, last: int | None = None) -> int | None:
-    """The first position past `first_eviction` from which the losses part from the control's and stay apart: more than
-    COLLAPSE_NATS above them, in the mean over the next COLLAPSE_TOKENS, and over all from there to `last`.
+    """The first position past `first_eviction` from which the losses part from the control's and stay apart: more
+    than COLLAPSE_NATS above them, in the mean over the next COLLAPSE_TOKENS, and over all from there to `last`.
 
     None if they never do, if nothing was evicted, or if fewer tokens than that have a control. A loss that is not
     finite lies above any; a control that is not finite is none, and ends the comparison.

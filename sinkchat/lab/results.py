@@ -28,12 +28,12 @@ class Rule:
     window: int | None = None
     """None under `full`."""
     start_position: int = 0
-    """How much further than by its index each token after the sinks stands, as if so much had been read in between."""
+    """How much further on than by its index each token after the sinks stands, as if so many had been read there."""
     sink_tokens: SinkTokens = "text"
 
     @property
     def name(self) -> str:
-        """`4 sinks, window 512`, `window 512, no sinks`, `full`, `4 sinks, window 512, absolute, 40,000 further on`."""
+        """`full`, `window 512, no sinks`, `4 sinks, window 512, absolute, 40,000 further on`."""
         if self.policy == "full":
             return "full"
         if self.policy == "window":
@@ -101,12 +101,12 @@ class Run:
     loss_full_same_positions: float | None
     """The full cache's, over the same tokens."""
     slope_over_full: float | None
-    """As `slope_after`, of the difference to the full cache over the same tokens: what the text itself does is out."""
+    """As `slope_after`, of the difference to the full cache over the same tokens: the text's own ways are out."""
     slope_over_full_error: float | None
     collapse_at: int | None
-    """Where the losses part from the full cache's and stay apart: the first position past `first_eviction` from which
-    they lie more than COLLAPSE_NATS above them, in the mean over the next COLLAPSE_TOKENS tokens and over all that are
-    compared from there on; None if they never do, or there is no control."""
+    """Where the losses part from the full cache's and stay apart: the first position past `first_eviction` from
+    which they lie more than COLLAPSE_NATS above them, in the mean over the next COLLAPSE_TOKENS tokens and over all
+    that are compared from there on; None if they never do, or there is no control."""
     first_eviction: int | None
     """Position of the token that the first entry left for."""
     evictions: int
