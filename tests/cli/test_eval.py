@@ -1,0 +1,266 @@
+"""`sinkchat eval` and `sinkchat sinks`, over a tiny model: what they print, write, refuse, and exit with."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sinkchat.cli import main, measuring
+from tests.lab import tiny
+
+RUN = ["--window", "48", "--tokens", "200"]
+
+
+@pytest.fixture(autouse=True)
+def _tiny_model(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(measuring, "load_model", lambda name, settings, progress, window: tiny.loaded())
+
+
+@pytest.fixture
+def text(tmp_path: Path) -> str:
+    file = tmp_path / "keeper.txt"
+    file.write_text(tiny.TEXT * 12)
+    return str(file)
+
+
+@pytest.fixture
+def interrupted(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
+    """Esc is pressed after so many moments."""
+
+    def after(moments: int) -> None:
+        left = iter(range(moments))
+        monkeypatch.setattr(measuring.EscapeKey, "pressed", lambda _self: next(left, None) is None)
+
+    return after
+
+
+def test_it_tells_what_was_found_and_writes_files(text, tmp_path, capsys) -> None:
+    files = [tmp_path / name for name in ("out.json", "out.csv", "out.html")]
+    flags = [word for file in files for word in (f"--{file.suffix[1:]}", str(file))]
+    assert main.main(["eval", text, *RUN, *flags]) == 0
+    out, err = capsys.readouterr()
+    assert "4 sinks, window 48" in out
+    assert "window 48, no sinks" in out
+    assert "first eviction" in out
+    assert "\x1b" not in out
+    assert err.count("perplexity") == 3
+    assert err.endswith(f"Written: {', '.join(map(str, files))}\n")
+    document = json.loads(files[0].read_text())
+    assert document["schema"] == "sinkchat-evaluation/1"
+    assert document["command"] == ["sinkchat", "eval", text, *RUN, *flags]
+    assert [(run["policy"], run["sinks"]) for run in document["runs"]] == [("full", 0), ("window", 0), ("sinks", 4)]
+    assert document["complete"]
+    rows = list(csv.DictReader(io.StringIO(files[1].read_text())))
+    assert len(rows) == sum(len(run["curve"]) for run in document["runs"])
+    assert files[2].read_text().startswith("<!DOCTYPE html>")
+
+
+def test_json_to_standard_output_is_all_that_is_there(text, capsys) -> None:
+    assert main.main(["eval", text, *RUN, "--policies", "sinks", "--sinks", "1,2", "--json", "-"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert [run["sinks"] for run in document["runs"]] == [1, 2]
+
+
+def test_flags_before_the_command_count(text, capsys) -> None:
+    assert (
+        main.main(["--window", "32,48", "eval", text, "--tokens", "200", "--policies", "window", "--json", "-"]) == 0
+    )
+    assert [run["window"] for run in json.loads(capsys.readouterr().out)["runs"]] == [32, 48]
+
+
+def test_the_text_may_come_from_standard_input(monkeypatch, capsys) -> None:
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO((tiny.TEXT * 12).encode())))
+    assert main.main(["eval", "-", *RUN, "--policies", "sinks", "--json", "-"]) == 0
+    assert json.loads(capsys.readouterr().out)["text"]["name"] == "standard input"
+
+
+def test_without_a_text_it_is_the_one_that_python_carries(capsys) -> None:
+    assert main.main(["eval", *RUN, "--policies", "sinks", "--json", "-"]) == 0
+    assert json.loads(capsys.readouterr().out)["text"]["name"] == "pydoc_data.topics"
+
+
+# Verdicts
+
+
+def test_a_verdict_is_an_exit_code_and_a_sentence(text, capsys) -> None:
+    assert main.main(["eval", text, *RUN, "--fail-above", "1000"]) == 0
+    assert "at most 1000 times the full cache's" in capsys.readouterr().err
+    assert main.main(["eval", text, *RUN, "--fail-above", "0.01"]) == 3
+    err = capsys.readouterr().err
+    assert "more than 0.01 times the full cache's" in err
+    assert "4 sinks, window 48" in err
+
+
+def test_a_baseline_is_held_to_itself(text, tmp_path, capsys) -> None:
+    earlier = str(tmp_path / "earlier.json")
+    run = ["eval", text, *RUN, "--policies", "sinks"]
+    assert main.main([*run, "--json", earlier]) == 0
+    assert main.main([*run, "--fail-above", "1.0001", "--baseline", earlier]) == 0
+    assert main.main([*run, "--fail-above", "0.9999", "--baseline", earlier]) == 3
+    assert "the baseline's" in capsys.readouterr().err
+    other = ["eval", text, "--window", "48", "--tokens", "150", "--policies", "sinks"]
+    assert main.main([*other, "--fail-above", "2", "--baseline", earlier]) == 2
+    assert "number of tokens read is 200" in capsys.readouterr().err
+
+
+# Interruption
+
+
+def test_esc_keeps_what_is_done_and_resume_goes_on(text, tmp_path, capsys, interrupted, monkeypatch) -> None:
+    file = tmp_path / "out.json"
+    run = ["eval", text, *RUN, "--json", str(file)]
+    with monkeypatch.context():
+        interrupted(4)
+        assert main.main(run) == 130
+    out, err = capsys.readouterr()
+    assert "go on with --resume" in err
+    assert "full" in out, "what was done is told"
+    kept = json.loads(file.read_text())
+    assert not kept["complete"]
+    assert 1 <= len(kept["runs"]) < 3
+    monkeypatch.setattr(measuring.EscapeKey, "pressed", lambda _self: False)
+    assert main.main([*run, "--resume"]) == 0
+    whole = json.loads(file.read_text())
+    assert whole["complete"]
+    assert [run["tokens"] for run in whole["runs"]] == [200, 200, 200]
+    assert main.main([*run, "--resume"]) == 0
+    assert json.loads(file.read_text())["runs"] == whole["runs"]
+
+
+def test_a_resume_of_nothing_begins(text, tmp_path) -> None:
+    file = tmp_path / "new.json"
+    assert main.main(["eval", text, *RUN, "--policies", "sinks", "--json", str(file), "--resume"]) == 0
+    assert file.exists()
+
+
+# Sinks
+
+
+def test_sinks_are_counted_and_heads_are_shown(text, tmp_path, capsys) -> None:
+    file = tmp_path / "sinks.json"
+    assert main.main(["sinks", text, *RUN, "--sinks", "0,1,4", "--json", str(file)]) == 0
+    out = capsys.readouterr().out
+    assert "above the best, nats" in out
+    assert "ith a window of 48" in out
+    document = json.loads(file.read_text())
+    assert [(run["policy"], run["sinks"]) for run in document["runs"]] == [
+        ("full", 0),
+        ("window", 0),
+        ("sinks", 1),
+        ("sinks", 4),
+    ]
+
+
+def test_sinks_that_are_ended_early_tell_what_they_can(text, capsys, interrupted) -> None:
+    interrupted(1)
+    assert main.main(["sinks", text, *RUN]) == 130
+    assert "ended early" in capsys.readouterr().err
+
+
+# What is refused
+
+
+@pytest.mark.parametrize(
+    ("argv", "said"),
+    [
+        (["eval", "missing.txt"], "missing.txt"),
+        (["eval", "a.txt", "b.txt"], "reads one text"),
+        (["eval", "--window", "x"], "--window must be a whole number"),
+        (["eval", "--window", "256,,512"], "--window has an empty place"),
+        (["eval", "--window", "0"], "--window must be a whole number of at least 1"),
+        (["eval", "--sinks", "-1"], "--sinks"),
+        (["eval", "--window", "8", "--sinks", "8"], "window of 9"),
+        (["eval", "--window", "8192"], "trained for"),
+        (["eval", "--policies", "full,ring"], "ring"),
+        (["eval", "--tokens", "1"], "--tokens must be a whole number of at least 2"),
+        (["eval", "--tokens", "100", "--window", "512"], "the window holds 512"),
+        (["eval", "--tokens", "99999999"], "fewer than the 99,999,999"),
+        (["eval", "--fail-above", "0"], "--fail-above must be a number above 0"),
+        (["eval", "--fail-above", "2", "--policies", "sinks"], "add full to --policies"),
+        (["eval", "--baseline", "x.json"], "give --fail-above"),
+        (["eval", "--fail-above", "2", "--baseline", "x.json"], "x.json"),
+        (["eval", "--resume"], "name it with --json"),
+        (["eval", "--csv", "-"], "Only --json"),
+        (["eval", "--html", "no/such/folder/x.html"], "no/such/folder"),
+        (["eval", "--json", "x.out", "--csv", "x.out"], "two formats"),
+        (["eval", "--temperature", "1"], "--temperature"),
+        (["--temperature", "1", "eval"], "does not take --temperature"),
+        (["eval", "--generate", "0"], "--generate"),
+        (["sinks", "--window", "64,128"], "--window"),
+        (["sinks", "--positions", "absolute"], "--positions"),
+        (["sinks", "--policies", "full"], "--policies"),
+    ],
+)
+def test_wrong_use_is_one_sentence_and_leaves_no_file(argv, said, capsys, tmp_path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    before = sorted(tmp_path.iterdir())
+    assert main.main(argv) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert said in err
+    assert err.count("\n") == 1
+    assert sorted(tmp_path.iterdir()) == before or {path.name for path in tmp_path.iterdir()} <= {"state"}
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"", "is empty"),
+        (b" \n ", "white space"),
+        (b"a\0b", "binary"),
+        (b"\xff\xfe", "not UTF-8"),
+        (b"a", "one token"),
+        (b"the sea read him back", "the window holds 512"),
+    ],
+)
+def test_a_text_that_shows_nothing_is_one_sentence(content, said, capsys, tmp_path) -> None:
+    file = tmp_path / "text"
+    file.write_bytes(content)
+    assert main.main(["eval", str(file)]) == 2
+    err = capsys.readouterr().err
+    assert said in err
+    assert err.count("\n") == 1
+
+
+def test_no_file_is_written_over_unasked(text, tmp_path, capsys) -> None:
+    file = tmp_path / "out.html"
+    file.write_text("mine")
+    run = ["eval", text, *RUN, "--policies", "sinks", "--html", str(file)]
+    assert main.main(run) == 2
+    assert "--force" in capsys.readouterr().err
+    assert file.read_text() == "mine"
+    assert main.main([*run, "--force"]) == 0
+    assert file.read_text() != "mine"
+
+
+def test_a_resume_of_something_else_is_refused_and_kept(text, tmp_path, capsys) -> None:
+    file = tmp_path / "out.json"
+    file.write_text("{}")
+    assert main.main(["eval", text, *RUN, "--json", str(file), "--resume"]) == 2
+    assert file.read_text() == "{}"
+
+
+def test_a_device_that_fails_is_told_and_the_rest_is_kept(text, tmp_path, capsys, monkeypatch) -> None:
+    import sinkchat.lab.evaluate as module
+
+    read = module.read
+
+    def failing(loaded: Any, rule: Any, ids: Any, watching: Any) -> Any:
+        if rule.policy == "window":
+            from tests.engine.listening import OUT_OF_MEMORY
+
+            raise OUT_OF_MEMORY
+        return read(loaded, rule, ids, watching)
+
+    monkeypatch.setattr(module, "read", failing)
+    file = tmp_path / "out.json"
+    assert main.main(["eval", text, *RUN, "--json", str(file)]) == 1
+    assert "window 48, no sinks" in capsys.readouterr().err
+    assert [run["policy"] for run in json.loads(file.read_text())["runs"]] == ["full", "sinks"]
