@@ -91,11 +91,12 @@ class Settings:
         least=1,
         most=_LARGEST,
     )
-    policy: Literal["sinks", "window", "full"] = _setting(
+    policy: Literal["sinks", "window", "full", "recompute"] = _setting(
         "text",
         "sinks",
-        "What is kept when the cache is full: the sinks and the newest, the newest alone, or everything.",
-        choices=("sinks", "window", "full"),
+        "What is kept when the cache is full: the sinks and the newest, the newest alone, everything, or the sinks "
+        "and the newer half, which runs again.",
+        choices=("sinks", "window", "full", "recompute"),
     )
     positions: Literal["cache", "absolute"] = _setting(
         "text",

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Literal
 
-from sinkchat.cache.policy import Policy, Positions
+from sinkchat.cache.policy import KEEPING, Policy, Positions
 from sinkchat.engine.events import (
     CacheChanged,
     CacheState,
@@ -117,7 +117,7 @@ class FakeEngine:
 
     reply: the words that are said after each prompt, then a stop token; said again and again where stops are ignored.
     thinking: the words that are thought before them.
-    token_delay, chunk_delay: seconds per token and per chunk.
+    token_delay, chunk_delay: seconds per token and per chunk, also of what runs again under `recompute`.
     raise_after: raise RuntimeError("the device is gone") after so many tokens fed, once.
     fail_after: end with `Finished(reason="error")` after so many tokens fed, once.
     loop_after: say `Looping` once after so many tokens of a reply.
@@ -151,7 +151,8 @@ class FakeEngine:
         self.sampling = sampling if sampling.seed is not None else replace(sampling, seed=SEED)
         self.fed: list[int] = []
         self._kept: list[int] = []  # positions of the entries, ascending
-        self._evicted = self._readmitted = 0
+        self._again: list[int] = []  # positions that are to run again before anything is fed
+        self._evicted = self._readmitted = self._recomputed = 0
         self._said = 0  # words of the reply said since the last prompt
         self._pending: int | None = None  # a token that was said and could not be fed
         self._cancelled = threading.Event()
@@ -165,13 +166,14 @@ class FakeEngine:
             positions=self.positions,
             sinks=self.sinks,
             window=self.window,
-            position=len(self.fed),
+            position=len(self.fed) - len(self._again),
             kv_entries=len(self._kept),
             sink_entries=sink_entries,
             kv_bytes=1024 * (max(self.window, len(self._kept)) if self.policy == "full" else self.window),
             evicted_total=self._evicted,
             readmitted_total=self._readmitted,
-            horizon=self._kept[sink_entries] if sink_entries < len(self._kept) else len(self.fed),
+            horizon=self._kept[sink_entries] if sink_entries < len(self._kept) else len(self.fed) - len(self._again),
+            recomputed_total=self._recomputed,
         )
 
     def share_heads(self) -> Heads | None:
@@ -215,8 +217,11 @@ class FakeEngine:
             if self._spend("fail_after", 1):
                 yield self._finished("error", done, shares, heads, error="the device is out of memory")
                 return
+            yield from self._make_room()
             time.sleep(self.chunk_delay)
-            piece = tuple(ids[done : done + self.chunk])
+            free = self.window - len(self._kept) if self.policy == "recompute" else self.chunk
+            piece = tuple(ids[done : done + min(self.chunk, free)])
+            held = len(self._kept)
             chunk_losses = tuple(self._feed_measured(token, losses, shares) for token in piece)
             heads = self.share_heads()
             yield from self._drop_overflow()
@@ -229,6 +234,7 @@ class FakeEngine:
                 losses=chunk_losses,
                 shares=tuple(shares[-len(piece) :]),
                 cache=self.state(),
+                entries=tuple(self._bounded(held + number) for number in range(1, len(piece) + 1)),
             )
         yield Prefilled(
             tokens=len(ids),
@@ -280,6 +286,7 @@ class FakeEngine:
             count += 1
             shares.append(share)
             heads = self.share_heads()
+            yield from self._make_room()
             self._feed(token)
             self._pending = None
             yield from self._drop_overflow()
@@ -300,6 +307,7 @@ class FakeEngine:
             raise CacheError(f"{wanted_sinks} sinks do not fit a window of {wanted_window}; raise the window.")
         if policy == "full" and len(self.fed) > self.facts.trained_length:
             raise CacheError("The sequence is longer than the model was trained for; use /clear first.")
+        yield from self._run_again()
         before = self.state()
         cause: Literal["policy", "positions", "sinks", "window"] = (
             "policy" if policy else "sinks" if sinks is not None else "window" if window is not None else "positions"
@@ -309,11 +317,11 @@ class FakeEngine:
         self.policy = policy or self.policy
         self.positions = positions or self.positions
         self.sinks, self.window = wanted_sinks, wanted_window
-        newest_only = was == "sinks" and self.policy == "window"
+        newest_only = was in KEEPING and self.policy == "window"
         keep = [position for position in self._kept if not (newest_only and position < self.sinks)]
         if self.policy == "full":
             keep = list(range(len(self.fed)))
-        elif self.policy == "sinks":
+        elif self.policy in KEEPING:
             first = list(range(min(self.sinks, len(self.fed))))
             rest = [position for position in keep if position >= len(first)]
             keep = first + rest[max(0, len(rest) - (min(count, self.window) - len(first))) :]
@@ -325,6 +333,7 @@ class FakeEngine:
 
     def rebuild(self) -> Iterator[Event]:
         self._cancelled.clear()
+        yield from self._run_again()
         before = self.state()
         total = len(self._kept)
         for done in range(self.chunk, total + self.chunk, self.chunk):
@@ -335,7 +344,8 @@ class FakeEngine:
         before = self.state()
         self.fed.clear()
         self._kept.clear()
-        self._evicted = self._readmitted = self._said = 0
+        self._again.clear()
+        self._evicted = self._readmitted = self._recomputed = self._said = 0
         self._pending = None
         yield CacheChanged("clear", before, self.state(), exact=True)
 
@@ -361,11 +371,34 @@ class FakeEngine:
     # -- entries
 
     def _sink_entries(self) -> int:
-        if self.policy != "sinks":
+        if self.policy not in KEEPING:
             return 0
         return sum(1 for position in self._kept[: self.sinks] if position < self.sinks)
 
+    def _make_room(self) -> Iterator[Event]:
+        """Under `recompute`, with the window full: the older half of the recents leaves, and the newer runs again."""
+        yield from self._run_again()
+        if self.policy != "recompute" or len(self._kept) < self.window:
+            return
+        sinks = self._sink_entries()
+        middle = sinks + -(-(len(self._kept) - sinks) // 2)
+        keep, self._again = self._kept[:sinks], self._kept[middle:]
+        del self._kept[middle:]
+        self._recomputed += len(self._again)
+        yield from self._move(keep, "recompute")
+        yield from self._run_again()
+
+    def _run_again(self) -> Iterator[Event]:
+        total = len(self._again)
+        while self._again:
+            time.sleep(self.chunk_delay)
+            for _ in range(min(self.chunk, len(self._again))):
+                self._count()
+                self._kept.append(self._again.pop(0))
+            yield Rebuilding(total - len(self._again), total)
+
     def _feed_pending(self) -> Iterator[Event]:
+        yield from self._make_room() if self._pending is not None else self._run_again()
         if self._pending is not None:
             self._feed(self._pending)
             self._pending = None
@@ -380,10 +413,17 @@ class FakeEngine:
         return loss
 
     def _feed(self, token: int) -> None:
-        if self._spend("raise_after", 1):
-            raise RuntimeError("the device is gone")
+        self._count()
         self._kept.append(len(self.fed))
         self.fed.append(token)
+
+    def _count(self) -> None:
+        """A token is fed."""
+        if self._spend("raise_after", 1):
+            raise RuntimeError("the device is gone")
+
+    def _bounded(self, entries: int) -> int:
+        return entries if self.policy == "full" else min(entries, self.window)
 
     def _drop_overflow(self) -> Iterator[Event]:
         if self.policy == "full" or len(self._kept) <= self.window:
@@ -393,7 +433,7 @@ class FakeEngine:
         yield from self._move(self._kept[:kept_for_good] + self._kept[kept_for_good + excess :], "token")
 
     def _move(
-        self, keep: list[int], cause: Literal["token", "policy", "window", "sinks", "rebuild"]
+        self, keep: list[int], cause: Literal["token", "policy", "window", "sinks", "rebuild", "recompute"]
     ) -> Iterator[Event]:
         gone = sorted(set(self._kept) - set(keep))
         back = sorted(set(keep) - set(self._kept))

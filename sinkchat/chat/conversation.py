@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from sinkchat.chat.happening import Eviction, Opening, PolicyChange, Readmission, SamplingChange
+from sinkchat.chat.happening import Eviction, Opening, PolicyChange, Readmission, SamplingChange, Upheaval
 from sinkchat.chat.line import Entry
 from sinkchat.chat.message import Loop, Message, TokenRecord
 from sinkchat.chat.records import (
@@ -45,6 +45,8 @@ class Conversation:
     sequences: list[SequenceRecord] = field(default_factory=list)
     policy_changes: list[PolicyChange] = field(default_factory=list)
     evictions: list[Eviction] = field(default_factory=list)
+    upheavals: list[Upheaval] = field(default_factory=list)
+    """In the order in which they came."""
     readmissions: list[Readmission] = field(default_factory=list)
     sampling_changes: list[SamplingChange] = field(default_factory=list)
     damage: tuple[str, ...] = ()
@@ -181,29 +183,34 @@ class Conversation:
         message.loops.append(Loop(len(self._current(time).tokens), record.period, record.repeats))
 
     def _evicted(self, record: EntriesEvicted, time: float) -> None:
-        number, message = self._current(time).number, self._latest()
-        last = self.evictions[-1] if self.evictions else None
-        if (
-            last is not None
-            and (last.sequence, last.message, last.cause) == (number, message, record.cause)
-            and last.last + 1 == record.first
-        ):
-            self.evictions[-1] = replace(
-                last, last=record.last, count=last.count + record.count, until_position=record.position
-            )
-            return
-        self.evictions.append(
-            Eviction(
-                number,
-                message,
-                record.first,
-                record.last,
-                record.count,
-                record.cause,
-                at_position=record.position,
-                until_position=record.position,
-            )
+        sequence, message = self._current(time), self._latest()
+        halved = record.cause == "recompute"
+        # Else tokens that had been read before are read again. (The last of a reply is said before it is fed.)
+        news = halved and record.position >= sequence.next_position - 1
+        gone = Eviction(
+            sequence.number,
+            message,
+            record.first,
+            record.last,
+            record.count,
+            record.cause,
+            at_position=record.position,
+            until_position=record.position,
+            run_again=record.position - record.last - 1 if halved else 0,
         )
+        last = self.evictions[-1] if self.evictions else None
+        if news or last is None or not _goes_on(last, gone):
+            self.evictions.append(gone)
+        else:
+            self.evictions[-1] = replace(
+                last,
+                last=gone.last,
+                count=last.count + gone.count,
+                until_position=gone.until_position,
+                run_again=last.run_again + gone.run_again,
+            )
+        if news:
+            self.upheavals.append(gone)
 
     def _readmitted(self, record: EntriesReadmitted, time: float) -> None:
         number = self._current(time).number
@@ -212,18 +219,18 @@ class Conversation:
         )
 
     def _cache_switched(self, record: CacheSwitched, time: float) -> None:
-        self.policy_changes.append(
-            PolicyChange(
-                time=time,
-                sequence=self._current(time).number,
-                message=self._latest(),
-                position=(record.before if record.cause == "clear" else record.after).position,
-                before=record.before,
-                after=record.after,
-                cause=record.cause,
-                exact=record.exact,
-            )
+        change = PolicyChange(
+            time=time,
+            sequence=self._current(time).number,
+            message=self._latest(),
+            position=(record.before if record.cause == "clear" else record.after).position,
+            before=record.before,
+            after=record.after,
+            cause=record.cause,
+            exact=record.exact,
         )
+        self.policy_changes.append(change)
+        self.upheavals.append(change)
 
     def _sampling_set(self, record: SamplingSet, time: float) -> None:
         self.sampling_changes.append(
@@ -245,6 +252,13 @@ class Conversation:
         while len(self.messages) <= number:
             self.messages.append(Message(len(self.messages), self._current(time).number, role, time))
         return self.messages[number]
+
+
+def _goes_on(last: Eviction, gone: Eviction) -> bool:
+    return (last.sequence, last.message, last.cause, last.last + 1) == (
+        *(gone.sequence, gone.message, gone.cause),
+        gone.first,
+    )
 
 
 def _share(message: Message, heads: HeadShares | None, tokens: int) -> None:

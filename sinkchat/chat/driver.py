@@ -102,7 +102,7 @@ class Driver:
         return True
 
     def _replay(self, ids: tuple[int, ...]) -> Run:
-        return self._events(self._engine.prefill(ids), None, _as_replay)
+        return self._events(self._engine.prefill(ids), None, _as_replay if ids else _as_rest)
 
     def _missing(self) -> tuple[int, ...]:
         tokens = self._ledger.conversation.sequence.tokens
@@ -202,7 +202,11 @@ class Driver:
     def _note(self, event: Event, message: int | None, changing: bool) -> None:
         """`changing`: the sequence does not grow, though the engine may run parts of it again."""
         position = self._ledger.conversation.sequence.next_position
-        if isinstance(event, Evicted | Readmitted) and not changing:
+        if isinstance(event, Evicted) and event.cause == "recompute":
+            # The engine counts on from the first token that runs again; what had been fed filled the window.
+            state = self._engine.state()
+            position = event.first + state.window - state.sink_entries
+        elif isinstance(event, Evicted | Readmitted) and not changing:
             position = self._engine.state().position
         self._ledger.note(event, message, position)
 
@@ -230,7 +234,12 @@ class Driver:
 
 
 def _as_replay(event: Event) -> Event | None:
-    """A prompt that was fed before is no news: only how far it is."""
+    """A prompt that was fed before is no news: only how far it is, whatever runs again on the way."""
     if isinstance(event, ChunkRead):
         return Rebuilding(event.done, event.total)
+    return None if isinstance(event, Prefilled | Rebuilding) else event
+
+
+def _as_rest(event: Event) -> Event | None:
+    """An empty prompt, for what the engine itself has to make good."""
     return None if isinstance(event, Prefilled) else event

@@ -37,7 +37,8 @@ class PolicyChange:
 
 @dataclass(frozen=True, slots=True)
 class Eviction:
-    """Entries that left the cache for one cause and in order, while one message grew."""
+    """Entries that left the cache for one cause and in order, while one message grew. Under the policy `recompute`
+    each time that the window was full is one of its own, but for those while a resumed session was read again."""
 
     sequence: int
     message: int | None
@@ -51,6 +52,12 @@ class Eviction:
     """Tokens that the sequence had when the first of them left."""
     until_position: int
     """And when the last left."""
+    run_again: int = 0
+    """Tokens that ran through the model again because of it, as they do under the policy `recompute`."""
+
+
+Upheaval = PolicyChange | Eviction
+"""What is worth a line where it happened; an eviction is, where the window was full under `recompute`."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -150,7 +150,8 @@ class EntriesEvicted:
     count: int
     cause: str
     position: int
-    """Tokens of the sequence that had been fed when they left."""
+    """Tokens of the sequence that had been fed when they left. With the cause `recompute`, those from `last` + 1 up
+    to it run again."""
 
 
 @dataclass(frozen=True, slots=True)

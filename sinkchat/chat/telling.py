@@ -87,7 +87,7 @@ def pieces(conversation: Conversation, message: Message) -> list[Piece]:
         if (change.message, change.sequence) == (message.number, message.sequence) and change.cause != "clear"
     ]
     happened += [
-        _Happened(len(message.text), gone.at_position, 0 if gone.cause == "token" else 2, eviction(gone))
+        _Happened(_left_at(message, gone), gone.at_position, 0 if gone.cause == "token" else 2, eviction(gone))
         for gone in conversation.evictions
         if (gone.message, gone.sequence) == (message.number, message.sequence)
     ]
@@ -174,14 +174,27 @@ def note(change: PolicyChange) -> str:
     return f"At position {change.position:,}: {what}{taken} ({entries}){rough}."
 
 
+def _left_at(message: Message, gone: Eviction) -> int:
+    """Where in the message's text to tell of an eviction: at its end, but for a window that was full inside it."""
+    if gone.cause != "recompute" or message.first_position is None or gone.at_position < message.first_position:
+        return len(message.text)
+    said = message.role == "assistant"  # a token of a reply is said before it is fed
+    return message.offset(gone.at_position + said)
+
+
 def eviction(gone: Eviction) -> str:
+    once = gone.at_position == gone.until_position
     when = (
         f"at position {gone.at_position:,}"
-        if gone.at_position == gone.until_position
+        if once
         else f"between positions {gone.at_position:,} and {gone.until_position:,}"
     )
+    entries = f"{_counted(gone.count, 'entry', 'entries')}, {_span(gone.first, gone.last)}"
+    if gone.cause == "recompute":
+        full = f"{when[0].upper()}{when[1:]} the window was full{'' if once else ' again and again'}"
+        return f"{full}: the older half left ({entries}), and {_counted(gone.run_again, 'token')} ran again."
     why = "" if gone.cause == "token" else f", by a change of {gone.cause}"
-    return f"Evicted {when}{why}: {_counted(gone.count, 'entry', 'entries')}, {_span(gone.first, gone.last)}."
+    return f"Evicted {when}{why}: {entries}."
 
 
 def _loop(loop: Loop) -> str:

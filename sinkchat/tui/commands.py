@@ -6,6 +6,7 @@ import difflib
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from sinkchat.cache.policy import POLICIES
 from sinkchat.errors import UsageError
 
 
@@ -31,10 +32,10 @@ class Command:
 COMMANDS: tuple[Command, ...] = (
     Command(
         "policy",
-        "<sinks|window|full>",
+        "<sinks|window|full|recompute>",
         "What stays when the cache is full",
         "policy",
-        choices=("sinks", "window", "full"),
+        choices=POLICIES,
         key="F2",
     ),
     Command(

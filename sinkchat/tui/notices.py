@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from sinkchat.chat.happening import PolicyChange
+from sinkchat.cache.policy import KEEPING
+from sinkchat.chat.happening import Eviction, PolicyChange
 from sinkchat.engine.events import CacheState
 from sinkchat.tui.figures import plural
 
@@ -25,6 +26,13 @@ def describe(change: PolicyChange) -> str:
     return f"{what}: {'; '.join(part for part in (moved, _meaning(change)) if part)}"
 
 
+def halved(gone: Eviction) -> str:
+    """Under `recompute` the window was full."""
+    span = f"position {gone.first:,}" if gone.count == 1 else f"positions {gone.first:,} to {gone.last:,}"
+    again = f", {plural(gone.run_again, 'token')} run again" if gone.run_again else ""
+    return f"the window was full: the older half left ({span}){again}"
+
+
 def _moved(before: CacheState, after: CacheState) -> str:
     gone = after.evicted_total - before.evicted_total
     back = after.readmitted_total - before.readmitted_total
@@ -45,8 +53,10 @@ def _entries(after: CacheState) -> str:
 
 def _meaning(change: PolicyChange) -> str:
     before, after = change.before, change.after
-    if change.cause == "policy" and before.policy == "sinks" and after.policy == "window":
+    if change.cause == "policy" and before.policy in KEEPING and after.policy == "window":
         return "nothing is kept for good now" if after.position else ""
+    if change.cause == "policy" and after.policy == "recompute":
+        return "each time that the window is full its older half leaves, and the newer half runs again"
     if change.cause == "policy" and after.policy == "sinks" and before.policy == "window":
         if not before.evicted_total:
             return ""

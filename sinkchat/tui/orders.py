@@ -67,7 +67,7 @@ class Orders:
         self._change(f"/sinks {argument}", sinks=_number(argument, "sinks", least=0))
 
     def toggle_sinks(self) -> None:
-        """Take the sinks away, or bring them back."""
+        """Take the sinks away, or bring them back; from `full` and `recompute` it leads to `sinks`."""
         session = self._ready()
         self.policy("window" if session.state().policy == "sinks" else "sinks")
 

@@ -14,6 +14,7 @@ from sinkchat.engine.events import (
     Evicted,
     Finished,
     Prefilled,
+    Rebuilding,
     StrongEntry,
     StrongHead,
     Token,
@@ -53,6 +54,8 @@ class Readings:
     """The end of the text of the latest entries that left without a gap between them."""
     evicted_last: int | None = None
     """Position of the last of them."""
+    recomputed_last: int | None = None
+    """Tokens that ran again when the window was last full under `recompute`."""
     share: float | None = None
     """Of the newest token that says anything of it."""
     strong_head: StrongHead | None = None
@@ -75,6 +78,8 @@ class Readings:
     _reading: float = 0.0
     _read_at: float | None = None
     _first_known: bool = False
+    _halved: bool = False
+    """The older half of the window left, and the newer has not begun to run again."""
 
     def opened(self, facts: ModelFacts, cache: CacheState) -> None:
         self.facts, self.cache = facts, cache
@@ -97,6 +102,10 @@ class Readings:
         elif isinstance(event, Evicted):
             # The counts come with the next event that brings the whole state, so that they always agree.
             self._evicted(event)
+            self._halved = event.cause == "recompute"
+        elif isinstance(event, Rebuilding):
+            self.recomputed_last = event.total if self._halved else self.recomputed_last
+            self._halved = False
         elif isinstance(event, CacheChanged):
             self._changed(event)
         elif isinstance(event, Prefilled):
@@ -147,7 +156,7 @@ class Readings:
     def _changed(self, event: CacheChanged) -> None:
         self.cache = event.after
         if event.cause == "clear":
-            self.evicted_text = self.evicted_last = None
+            self.evicted_text = self.evicted_last = self.recomputed_last = None
             self.share = self.loss = self.strong_head = self.strong_entry = self.learned_share = None
         name = change_name(event)
         for series in (self.losses, self.shares, self.head_shares):

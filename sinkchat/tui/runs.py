@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from sinkchat.chat.session import ChatSession
-from sinkchat.engine.events import ChunkRead, Event, Finished, Prefilled, Rebuilding, Token
+from sinkchat.engine.events import ChunkRead, Event, Evicted, Finished, Prefilled, Rebuilding, Token
 from sinkchat.tui import engine_thread
 from sinkchat.tui.engine_thread import EngineThread, Job
 
@@ -75,6 +75,8 @@ class Runs:
     session: ChatSession | None = None
     phase: Phase = "loading"
     progress: Progress = field(default_factory=Progress)
+    again: Progress | None = None
+    """Of what runs again in the middle of reading or writing, which then goes on; None while nothing does."""
     waiting: list[Work] = field(default_factory=list)
     switching: bool = False
     """What was running was interrupted for a change of the cache, and goes on behind it."""
@@ -158,12 +160,13 @@ class Runs:
         self.engine.cancel()
 
     def _event(self, event: Event) -> None:
+        self._note_again(event)
         if isinstance(event, ChunkRead):
             self.progress = Progress(event.done, event.total)
             if self._current is not None and self._current.kind == "go on":
                 self.phase = "reading"  # of a text that was cut short
-        elif isinstance(event, Rebuilding):
-            self.phase, self.progress = "changing", Progress(event.done, event.total)
+        elif isinstance(event, Rebuilding) and self.phase == "changing":
+            self.progress = Progress(event.done, event.total)
         elif isinstance(event, Prefilled | Token):
             if self.phase == "reading" and self.writes:
                 self.phase = "writing"
@@ -174,13 +177,24 @@ class Runs:
         if isinstance(event, ChunkRead | Token) and self._rest is None:
             self.switching = False
 
+    def _note_again(self, event: Event) -> None:
+        if self.phase not in ("reading", "writing"):
+            return
+        if isinstance(event, Rebuilding):
+            self.again = Progress(event.done, event.total) if event.done < event.total else None
+        elif isinstance(event, Evicted):
+            if event.cause == "recompute":  # before the first progress of it
+                self.again = Progress()
+        else:
+            self.again = None
+
     def _ended(self) -> None:
         if self._current is self._interrupted and self._rest is not None:
             cut = self.last_end is not None and self.last_end.reason == "cancelled"
             if not cut:
                 # It came to its own end before it could be interrupted: there is nothing to go on with.
                 self._rest, self.switching = None, False
-        self._current = self._interrupted = None
+        self._current = self._interrupted = self.again = None
         self.phase = "idle"
         self._next()
 

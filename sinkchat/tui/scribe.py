@@ -10,12 +10,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from sinkchat.chat.conversation import Conversation
-from sinkchat.chat.happening import PolicyChange
+from sinkchat.chat.happening import Eviction, PolicyChange, Upheaval
 from sinkchat.chat.message import Message, TokenRecord
 from sinkchat.chat.printable import visible
 from sinkchat.engine.events import CacheState
 from sinkchat.tui import figures
-from sinkchat.tui.notices import describe
+from sinkchat.tui.notices import describe, halved
 from sinkchat.tui.text.passage import Passage, Sight, Voice
 from sinkchat.tui.text.printing import Printed, Printer
 from sinkchat.tui.widgets.transcript import Transcript
@@ -43,7 +43,7 @@ class Scribe:
         self._written: dict[int, _Written] = {}
         self._begun = 0  # messages that were looked at
         self._open: list[int] = []  # messages that may still change
-        self._changes = 0
+        self._upheavals = 0
         self.sequence = 0
         self.switching = False
         """A reply is interrupted only for a change of the cache, and goes on at once: it is not marked as stopped."""
@@ -51,17 +51,17 @@ class Scribe:
     def write(self, conversation: Conversation) -> None:
         """Everything that is new."""
         while True:
-            # A change that comes in between would be placed behind tokens that it came before.
-            changes = len(conversation.policy_changes)
+            # One that comes in between would be placed behind tokens that it came before.
+            upheavals = len(conversation.upheavals)
             messages = len(conversation.messages)
             counts = [len(message.tokens) for message in conversation.messages[:messages]]
-            if changes == len(conversation.policy_changes):
+            if upheavals == len(conversation.upheavals):
                 break
-        for change in conversation.policy_changes[self._changes : changes]:
-            self._changes += 1
-            last = -1 if change.message is None else change.message
-            self._messages(conversation.messages[: last + 1], counts, change)
-            self._change(change)
+        for upheaval in conversation.upheavals[self._upheavals : upheavals]:
+            self._upheavals += 1
+            last = -1 if upheaval.message is None else upheaval.message
+            self._messages(conversation.messages[: last + 1], counts, upheaval)
+            self._tell(upheaval)
         self._messages(conversation.messages[:messages], counts, None)
 
     def notice(self, text: str, *, warning: bool = False) -> None:
@@ -76,7 +76,7 @@ class Scribe:
 
     # -- one message at a time
 
-    def _messages(self, messages: Sequence[Message], counts: Sequence[int], before: PolicyChange | None) -> None:
+    def _messages(self, messages: Sequence[Message], counts: Sequence[int], before: Upheaval | None) -> None:
         for message in messages[self._begun :]:
             self._open.append(message.number)
             self._begun += 1
@@ -91,14 +91,15 @@ class Scribe:
             if message.ended is not None and number < self._begun - 1 and until == len(message.tokens):
                 self._open.remove(number)
 
-    def _until(self, message: Message, counts: Sequence[int], before: PolicyChange | None) -> int:
-        """How many of the message's tokens to write: those before the change."""
+    def _until(self, message: Message, counts: Sequence[int], before: Upheaval | None) -> int:
+        """How many of the message's tokens to write: those before the upheaval."""
         count = counts[message.number] if message.number < len(counts) else 0
         if message.role == "system" and message.words is not None and count < (message.tokens_total or count + 1):
             return 0  # where its words stand among its tokens is known when all are there
         if before is None or message.sequence != before.sequence:
             return count
-        while count and message.tokens[count - 1].position >= before.position:
+        edge = _edge(before, message)
+        while count and message.tokens[count - 1].position >= edge:
             count -= 1
         return count
 
@@ -197,17 +198,26 @@ class Scribe:
 
     # -- changes of the cache
 
-    def _change(self, change: PolicyChange) -> None:
-        if change.cause == "clear":
-            self.sequence = change.sequence + 1
-        text = describe(change)
-        if text:
+    def _tell(self, upheaval: Upheaval) -> None:
+        if isinstance(upheaval, Eviction):
+            self.notice(halved(upheaval))
+            return
+        if upheaval.cause == "clear":
+            self.sequence = upheaval.sequence + 1
+        if text := describe(upheaval):
             self.notice(text)
 
     def _split(self) -> None:
         for number in self._open:
             if number in self._written and self._written[number].passage.voice in ("thinking", "reply", "file"):
                 self._written[number].split = True
+
+
+def _edge(upheaval: Upheaval, message: Message) -> int:
+    """Position of the first token behind it. A token of a reply is said before room is made for it."""
+    if isinstance(upheaval, PolicyChange):
+        return upheaval.position
+    return upheaval.at_position + (message.role == "assistant")
 
 
 def _stands(voice: Voice) -> bool:

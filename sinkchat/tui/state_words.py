@@ -6,7 +6,7 @@ from sinkchat.chat.printable import visible
 from sinkchat.models.progress import Progress as OpeningProgress
 from sinkchat.tui import figures
 from sinkchat.tui.readings import Readings
-from sinkchat.tui.runs import Runs
+from sinkchat.tui.runs import Progress, Runs
 from sinkchat.tui.widgets.panel import share_name
 from sinkchat.tui.widgets.status_line import Status
 
@@ -31,12 +31,13 @@ def status(
 
 
 def _state(runs: Runs, readings: Readings, opening: OpeningProgress | None) -> tuple[str, str]:
-    progress = runs.progress
-    of = f" {progress.done:,} of {progress.total:,}" if progress.total else ""
+    of = _of(runs.progress)
     if runs.phase == "loading":
         return _opening(opening), "$sink"
     if runs.phase == "failed":
         return "no model", "$error"
+    if runs.again is not None:
+        return f"running again{_of(runs.again)}", "$sink"
     if runs.phase == "reading":
         return f"reading{of}", "$read"
     if runs.phase == "writing":
@@ -50,6 +51,10 @@ def _state(runs: Runs, readings: Readings, opening: OpeningProgress | None) -> t
     if end is not None and end.reason == "error":
         return "broke off", "$error"
     return "idle", "$muted"
+
+
+def _of(progress: Progress) -> str:
+    return f" {progress.done:,} of {progress.total:,}" if progress.total else ""
 
 
 def _reply_tokens(runs: Runs) -> int:
@@ -72,6 +77,8 @@ def _summary(readings: Readings) -> list[str]:
         return []
     bound = facts.trained_length if cache.policy == "full" else cache.window
     parts = [f"{cache.policy} {cache.kv_entries:,}/{bound:,}", f"evicted {cache.evicted_total:,}"]
+    if cache.policy == "recompute" or cache.recomputed_total:
+        parts.append(f"recomputed {cache.recomputed_total:,}")
     if readings.share is not None:
         parts.append(
             f"{share_name(cache).replace(' share', 's').replace('share of the ', '')} "

@@ -86,7 +86,7 @@ class Chat:
             "read": lambda: session.read(step.text, "f.txt"),
             "go_on": session.go_on,
             "retry": session.retry,
-            "policy": lambda: session.change(policy="window" if step.number % 2 else "sinks"),
+            "policy": lambda: session.change(policy=("sinks", "window", "recompute")[step.number % 3]),  # type: ignore[arg-type]
             "window": lambda: session.change(window=8 + step.number),
             "sinks": lambda: session.change(sinks=step.number % 4),
             "rebuild": session.rebuild,

@@ -117,7 +117,7 @@ def test_an_unknown_variable_of_ours_is_an_error_that_suggests_the_nearest() -> 
         ("min_p = 2", "min_p is 2, but it must be a number from 0 to 1."),
         ("temperature = nan", "temperature is NaN, but it must be a number of at least 0."),
         ("repetition_penalty = 0", "repetition_penalty is 0, but it must be a number above 0."),
-        ("policy = 'sink'", 'policy is "sink", but it must be one of sinks, window, full.'),
+        ("policy = 'sink'", 'policy is "sink", but it must be one of sinks, window, full, recompute.'),
         ("quant = 'int4'", 'quant is "int4", but it must be one of auto, none, nf4, int8.'),
         ("pin_system = 'yes'", 'pin_system is "yes", but it must be true or false.'),
         ("theme = ''", 'theme is "", but it must be a text.'),

@@ -317,7 +317,7 @@ def test_taking_the_sinks_away_while_a_file_is_read_lets_the_rest_be_read(play: 
     ("typed", "answer"),
     [
         ("/polcy sinks", "did you mean /policy?"),
-        ("/policy", "/policy needs <sinks|window|full>"),
+        ("/policy", "/policy needs <sinks|window|full|recompute>"),
         ("/policy sink", "did you mean sinks?"),
         ("/window many", "a whole number"),
         ("/read /nowhere/at/all", "There is no file"),

@@ -73,7 +73,7 @@ class ChatScreen(ListeningScreen):
         self._hinted_at = ""
         """What was in the box when the hint was given: it stays until something else is."""
         self._next_status = 0.0
-        self._shown_phase: runs.Phase | None = None
+        self._shown_doing: tuple[runs.Phase, bool] | None = None
         self._interrupted_at = -TWICE
 
     @property
@@ -158,10 +158,10 @@ class ChatScreen(ListeningScreen):
 
     def _show_status(self) -> None:
         """At once if something else goes on now, otherwise a few times a second."""
-        now = time.monotonic()
-        if now < self._next_status and self.runs.phase == self._shown_phase and self.runs.busy:
+        now, doing = time.monotonic(), (self.runs.phase, self.runs.again is not None)
+        if now < self._next_status and doing == self._shown_doing and self.runs.busy:
             return
-        self._next_status, self._shown_phase = now + STATUS_EVERY, self.runs.phase
+        self._next_status, self._shown_doing = now + STATUS_EVERY, doing
         session = self.runs.session
         line = status(
             self.runs,

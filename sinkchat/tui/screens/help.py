@@ -18,7 +18,7 @@ KEYS: tuple[tuple[str, str], ...] = (
     ("Ctrl+J, Alt+Enter", "a new line"),
     ("Esc", "stop reading or writing"),
     ("Ctrl+C", "copy what is selected, or stop; twice within a second, leave"),
-    ("F2, Ctrl+S", "take the sinks away, or bring them back"),
+    ("F2, Ctrl+S", "take the sinks away, or bring them back; from any other policy, to sinks"),
     ("F3", "show or hide the panel"),
     ("F4", "show or fold all thinking; a click on its line does so for one"),
     ("Page Up, Page Down", "scroll; Ctrl+End goes to the newest line"),
@@ -37,6 +37,11 @@ WORDS: tuple[tuple[str, str], ...] = (
         "go somewhere.",
     ),
     ("recent", "The newest tokens. When one comes, the oldest leaves."),
+    (
+        "recompute",
+        "The policy of most chat programs. When the window is full the older half of the recent tokens leaves at "
+        "once, and the newer half runs through the model again; the sinks stay.",
+    ),
     ("horizon", "The oldest token that the model can still see. What is above it is dimmed: it is gone."),
     (
         "evicted",

@@ -10,6 +10,7 @@ from textual.app import ComposeResult
 from textual.containers import Vertical
 from textual.geometry import Size
 
+from sinkchat.cache.policy import KEEPING
 from sinkchat.chat.printable import visible
 from sinkchat.engine.events import CacheState
 from sinkchat.tui import figures
@@ -42,10 +43,12 @@ EVERY = 0.2
 """Seconds between two pictures."""
 
 
-def chart_lines(height: int) -> tuple[int, bool]:
-    """Lines of each chart, 0 for none, and whether empty lines stand between the parts."""
-    spread = height >= FIXED + SECTIONS + 2 * (CHART + 1)
-    room = (height - FIXED - (SECTIONS if spread else 0)) // 2
+def chart_lines(height: int, further: int = 0) -> tuple[int, bool]:
+    """Lines of each chart, 0 for none, and whether empty lines stand between the parts. `further`: lines that are
+    there besides the fixed ones."""
+    fixed = FIXED + further
+    spread = height >= fixed + SECTIONS + 2 * (CHART + 1)
+    room = (height - fixed - (SECTIONS if spread else 0)) // 2
     return (min(room, TALLEST) if room >= CHART else 0), spread
 
 
@@ -57,6 +60,7 @@ class Panel(Vertical, can_focus=False):
         self._key = key
         self._next = 0.0  # when it may be drawn again
         self._due = False
+        self._further = 0  # lines of figures that only some models and policies have
         self._wanted: bool | None = None  # what somebody asked for; None leaves it to the width
 
     def compose(self) -> ComposeResult:
@@ -88,7 +92,11 @@ class Panel(Vertical, can_focus=False):
         return True
 
     def on_resize(self, event: events.Resize) -> None:
-        lines, spread = chart_lines(event.size.height)
+        self._share_out(event.size.height)
+
+    def _share_out(self, height: int) -> None:
+        """Give the charts what the figures leave of the height."""
+        lines, spread = chart_lines(height, self._further)
         self.set_class(spread, "-spread")
         for chart in self.query(LineChart):
             chart.styles.height = lines
@@ -114,6 +122,10 @@ class Panel(Vertical, can_focus=False):
         """Show them now."""
         if not self.display or not self.size.width:
             return
+        further = len(_recomputed(readings)) + len(learned(readings.learned_share))
+        if further != self._further:
+            self._further = further
+            self._share_out(self.size.height)
         self._show_cache(readings)
         self._show_share(readings)
         self._show_loss(readings)
@@ -143,7 +155,12 @@ class Panel(Vertical, can_focus=False):
             FigureRow(gauge.words(cache, facts.trained_length), name_style="$foreground"),
             FigureRow("keys and values", figures.size(cache.kv_bytes)),
         )
-        self._rows("evicted", FigureRow(*_evictions(cache)), self._evicted_text(readings))
+        self._rows(
+            "evicted",
+            FigureRow(*_evictions(cache)),
+            self._evicted_text(readings),
+            *_recomputed(readings),
+        )
         self.query_one("#switch", SinkSwitch).show(cache.policy)
 
     def _evicted_text(self, readings: Readings) -> FigureRow:
@@ -221,7 +238,7 @@ def share_name(cache: CacheState | None) -> str:
     """Whose share of attention it is: that of the sinks, or of the oldest entries where none are kept."""
     if cache is None or not cache.sinks:
         return "sink share"
-    return "sink share" if cache.policy == "sinks" else f"share of the oldest {cache.sinks:,}"
+    return "sink share" if cache.policy in KEEPING else f"share of the oldest {cache.sinks:,}"
 
 
 def quoted(text: str, width: int) -> str:
@@ -238,6 +255,15 @@ def _tagged(series: Series, room: int, tag: str) -> Points:
 def learned(share: float | None) -> tuple[FigureRow, ...]:
     """Apart from the sink tokens: a learned sink is a number per head, and no entry."""
     return () if share is None else (FigureRow("learned sinks, no entries", figures.percent(share)),)
+
+
+def _recomputed(readings: Readings) -> tuple[FigureRow, ...]:
+    """What the policy `recompute` costs, and cost the last time; nothing where it never was in force."""
+    cache, last = readings.cache, readings.recomputed_last
+    if cache is None or (cache.policy != "recompute" and not cache.recomputed_total):
+        return ()
+    lately = f", last {last:,}" if last else ""
+    return (FigureRow("recomputed", f"{figures.plural(cache.recomputed_total, 'token')}{lately}"),)
 
 
 def _mean_row(readings: Readings, kind: str) -> FigureRow:

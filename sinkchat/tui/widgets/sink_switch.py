@@ -11,7 +11,7 @@ from sinkchat.cache.policy import Policy
 
 
 class SinkSwitch(Static):
-    """On under `sinks`, off under `window`; under `full` there is nothing to switch."""
+    """On under `sinks`, off under `window`, half-way under `recompute`; under `full` there is nothing to switch."""
 
     class Flipped(Message):
         """Somebody clicked."""
@@ -35,6 +35,7 @@ class SinkSwitch(Static):
             "sinks": ("━━█", "$sink", "sinks kept"),
             "window": ("█━━", "$horizon", "sinks taken away"),
             "full": ("━━━", "$muted", "everything kept"),
+            "recompute": ("━█━", "$recent", "older half leaves"),
             None: ("━━━", "$muted", "sinks"),
         }[self._policy]
         gap = " " * max(1, self.size.width - len(knob) - 2 - len(words) - len(self._key))

@@ -35,7 +35,7 @@ class Welcome(Static):
                 Content(""),
                 _keys(("Enter", "sends"), ("/", "commands"), ("F1", "help")),
                 _keys(("/read FILE", "lets the model read a text")),
-                _keys(("F2", "takes the sinks away, and brings them back")),
+                _keys(("F2", _switch(cache))),
             ]
         )
 
@@ -87,7 +87,15 @@ def _room(cache: CacheState) -> str:
 def _promise(cache: CacheState) -> str:
     if cache.policy == "full":
         return "Everything stays, and memory grows with it."
+    if cache.policy == "recompute":
+        return "When full, the older half leaves and the newer half is read again."
     return "The cache never holds more; what leaves it is gone, and the screen says so."
+
+
+def _switch(cache: CacheState) -> str:
+    if cache.policy == "recompute":
+        return "lets the oldest leave one by one instead, the sinks kept"
+    return "takes the sinks away, and brings them back"
 
 
 def _muted(text: str) -> Content:
