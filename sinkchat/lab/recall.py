@@ -99,7 +99,7 @@ def _read(engine: SinkEngine, ids: Sequence[int], watching: Watching) -> bool:
 
 
 def _answer(engine: SinkEngine, probe: Probe) -> Answer:
-    losses = {candidate: engine._sequence.loss_of(candidate) for candidate in probe.candidates}
+    losses = dict(zip(probe.candidates, engine.next_losses(probe.candidates), strict=True))
     own = losses[probe.right]
     return Answer(
         probe=probe,
