@@ -31,8 +31,9 @@ DEFINITIONS: Sequence[tuple[str, str]] = (
     ),
     (
         "Collapse",
-        f"the first position past the first eviction from which the loss lies more than {COLLAPSE_NATS:g} nats above "
-        f"the full cache's, mean over {COLLAPSE_TOKENS} tokens.",
+        "where the losses part from the full cache's and stay apart: the first position past the first eviction from "
+        f"which they lie more than {COLLAPSE_NATS:g} nats above them, in the mean over the next {COLLAPSE_TOKENS} "
+        "tokens and over all from there on.",
     ),
     ("Window", "the most KV entries a layer may hold, sinks included."),
     (

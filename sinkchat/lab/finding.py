@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 
 from sinkchat.lab import numerals, order
-from sinkchat.lab.results import COLLAPSE_NATS, Evaluation, Recall, Run
+from sinkchat.lab.results import Evaluation, Recall, Run
 
 FLAT_NATS = 0.05
 """A loss whose trend, from the first eviction to the end, adds less than this is called flat."""
@@ -157,7 +157,7 @@ def _without(run: Run, sinks: Run) -> str:
     told = f"Without sinks it is {numerals.perplexity(run.loss_after)}"
     told += _times(run)
     if run.collapse_at is not None:
-        told += f", first over {COLLAPSE_NATS:g} nats above the full cache at position {run.collapse_at:,}"
+        told += f", parting from the full cache at position {run.collapse_at:,}"
     gap = order.after(run) - order.after(sinks)
     if abs(gap) < math.log(1 + APART):
         told += ": no difference worth telling"
@@ -177,10 +177,7 @@ def _trend(run: Run) -> str:
     if run.loss_after is None or not math.isfinite(run.loss_after):
         return "the loss is no finite number"
     if run.collapse_at is not None:
-        # It may come back: no word here says that it stays there.
-        return (
-            f"the loss first lies over {COLLAPSE_NATS:g} nats above the full cache's at position {run.collapse_at:,}"
-        )
+        return f"the loss parts from the full cache's at position {run.collapse_at:,} and stays apart"
     # Beside the control what the text itself does is out of the slope, but only as far as there is a control.
     slope, error = run.slope_after, run.slope_error
     if _has_control_throughout(run):

@@ -43,8 +43,8 @@ def test_sinks_beside_none_with_a_control() -> None:
     evaluation = changed(with_losses(math.log(11.6), math.log(20.2), math.log(10.5)), "window", collapse_at=700)
     assert finding.headline(evaluation) == (
         "With 4 sinks and a window of 512 the loss stays flat: perplexity 11.6 after the first eviction, 1.10 times "
-        "the full cache's. Without sinks it is 20.2, 1.92 times the full cache's, first over 0.5 nats above the "
-        "full cache at position 700."
+        "the full cache's. Without sinks it is 20.2, 1.92 times the full cache's, parting from the full "
+        "cache at position 700."
     )
     assert finding.control(evaluation).startswith("The control is the full cache on the same tokens")
 
@@ -77,7 +77,7 @@ def test_where_sinks_make_no_difference_it_is_said() -> None:
         ({"slope_over_full": 0.02, "slope_over_full_error": 0.1}, "no trend that these figures can tell from chance"),
         ({"slope_over_full": 0.0, "slope_over_full_error": 0.1}, "no trend that these figures can tell from chance"),
         ({"slope_over_full": None}, "too few tokens for a trend"),
-        ({"collapse_at": 900}, "first lies over 0.5 nats above the full cache's at position 900"),
+        ({"collapse_at": 900}, "the loss parts from the full cache's at position 900 and stays apart"),
         ({"loss_after": math.nan}, "no finite number"),
         ({"loss_after": math.inf}, "no finite number"),
     ],
