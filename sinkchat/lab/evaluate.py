@@ -156,8 +156,7 @@ class Evaluator:
         except (SinkchatError, torch.OutOfMemoryError) as error:
             self.failures.append(f"{rule.name}, recall: {error}")
             return
-        distances = {probe.distance for probe in self._streams[window].probes}
-        kept = [old for old in self.result.recall if old.rule != rule or old.distance not in distances]
+        kept = [old for old in self.result.recall if (old.rule, old.stream_window) != (rule, window)]
         self.result = replace(self.result, recall=(*kept, *new))
 
     # What there is to do, and what was done
@@ -199,8 +198,7 @@ class Evaluator:
     def _was_asked(self, rule: Rule, window: int) -> bool:
         stream = self._streams[window]
         within = self._loaded.facts.trained_length if rule == FULL else None
-        distances = {probe.distance for probe in stream.probes}
-        asked = sum(old.asked for old in self.result.recall if old.rule == rule and old.distance in distances)
+        asked = sum(old.asked for old in self.result.recall if (old.rule, old.stream_window) == (rule, window))
         return asked == len(stream.asked_within(within))
 
     # What it begins with

@@ -22,7 +22,7 @@ def recall_charts(evaluation: Evaluation, colours: Colours) -> list[Figure]:
             # A fact at the query itself would be infinitely far out on a logarithmic axis.
             replace(one, distance=max(1, one.distance))
             for one in evaluation.recall
-            if one.rule.policy == "full" or one.rule.window == window
+            if (one.stream_window or one.rule.window or window) == window
         ]
         if not asked:
             continue

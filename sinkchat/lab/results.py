@@ -174,6 +174,9 @@ class Recall:
     """What guessing would give, 0..1."""
     loss: float
     """Mean loss of the right answer's first token."""
+    stream_window: int | None = None
+    """Window that the stream's distances were chosen for: the rule's own but under `full`, which is asked over the
+    streams of all of them."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,6 +24,8 @@ class TextEncoder:
         """`control`: ids of tokens that act as control tokens without being marked as special."""
         self._tokenizer = tokenizer
         self._control = {i for i, token in tokenizer.added_tokens_decoder.items() if token.special} | set(control)
+        # stands for characters that the tokenizer does not have, and is then nobody's name cut in two
+        self._unknown = tokenizer.unk_token_id
         self._anchors = self._find_anchors()
 
     def frame(self, text: str, *, first: bool = False, leads: bool = False) -> tuple[int, ...]:
@@ -43,7 +45,7 @@ class TextEncoder:
         """Ids of somebody's text; a control token spelled out in it stays text."""
         pairs = self._encode(text, split=True, anchored=True)
         # A token that is not marked as special is recognised in spite of `split`: its name is cut in two.
-        cuts = [start + 1 for token_id, start in pairs if token_id in self._control]
+        cuts = [start + 1 for token_id, start in pairs if token_id in self._control and token_id != self._unknown]
         if not cuts or len(text) == 1:
             return tuple(token_id for token_id, _ in pairs)
         pieces = [text[start:end] for start, end in zip([0, *cuts], [*cuts, len(text)], strict=True)]

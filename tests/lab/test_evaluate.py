@@ -192,3 +192,21 @@ def test_a_full_cache_that_memory_does_not_hold_is_told_before_anything_runs(mon
     with pytest.raises(SinkchatError, match="leave full out"):
         evaluator()
     evaluator(replace(PLAN, policies=("sinks",)))
+
+
+def test_each_window_has_facts_of_its_own_and_the_full_cache_is_asked_for_all() -> None:
+    plan = replace(PLAN, windows=(64, 128), policies=("full", "sinks"), sinks=(4,), generate=0, recall=True)
+    first = evaluator(plan)
+    asked = finished(first).recall
+    assert {(one.rule.window, one.stream_window) for one in asked} == {(None, 64), (None, 128), (64, 64), (128, 128)}
+    by_stream = {
+        (one.rule.window, one.stream_window): sum(
+            other.asked for other in asked if (other.rule, other.stream_window) == (one.rule, one.stream_window)
+        )
+        for one in asked
+    }
+    assert by_stream == {pair: len(first._streams[pair[1]].probes) for pair in by_stream}
+    moments: list[Moment] = []
+    for _ in evaluator(plan, before=first.result).run(lambda moment: moments.append(moment) is None):
+        pass
+    assert moments == [], "nothing is asked again"
