@@ -33,7 +33,7 @@ COMMANDS: tuple[Command, ...] = (
     Command(
         "policy",
         "<sinks|window|full|recompute>",
-        "What stays when the cache is full",
+        "What stays of a full cache",
         "policy",
         choices=POLICIES,
         key="F2",

@@ -60,6 +60,37 @@ def test_a_long_table_stays_a_table() -> None:
     assert not any("|" in line for line in _shown(flow))
 
 
+@pytest.mark.parametrize(
+    ("text", "fence"),
+    [
+        ("Prose.\n", ""),
+        ("Prose:\n```python\nx = 1\n", "```python\n"),
+        ("```python", "```python"),
+        ("~~~~\n```\n~~~\n", "~~~~\n"),
+        ("```\nx\n```\n", ""),
+        ("```\nx\n```\n\n```c\ny", "```c\n"),
+        ("```\nx\n```\nProse.", ""),
+        ("```\n" + "x = 1\n" * OPEN_CODE, "```\n"),
+    ],
+)
+def test_a_text_that_ends_in_code_says_what_opened_it(text: str, fence: str) -> None:
+    flow = MarkdownFlow()
+    flow.add(text)
+    flow.finish()
+    assert flow.open_fence == fence
+
+
+def test_code_that_another_passage_opened_goes_on_as_code_until_it_is_closed() -> None:
+    flow = MarkdownFlow("```python\n")
+    for piece in ("1 * x *", " y\n", "z\n```\nand *pro", "se*"):
+        flow.add(piece)
+    flow.finish()
+    assert [line.rstrip() for line in _shown(flow) if line.strip()] == ["1 * x * y", "z", "and prose"]
+    kinds = {row.kind for row in [*flow.final, *flow.open_rows] if row.cell.text.startswith(("1", "z"))}
+    assert kinds == {"code"}
+    assert flow.open_fence == ""
+
+
 def test_only_the_open_end_is_read_again() -> None:
     flow = MarkdownFlow()
     flow.add(REPLY)

@@ -46,6 +46,21 @@ def test_a_line_stands_in_the_reply_where_the_window_was_full(play: Play) -> Non
     play(scenario, engine(reply=STORY * 2))
 
 
+def test_code_that_it_cuts_is_still_code_behind_it(play: Play) -> None:
+    reply = "So:\n\n```python\n" + "\n".join(f"x * {number} * y" for number in range(30)) + "\n```\n\nDone *now*."
+
+    async def scenario(chat: Chat) -> None:
+        await chat.say("Tell me of the sea.")
+        replies = [passage for passage in chat.transcript.passages if passage.voice == "reply"]
+        assert len(replies) > 3
+        assert "".join(passage.text for passage in replies) == reply
+        rows = [row for passage in replies for stanza in passage.stanzas for row in stanza.rows]
+        assert all(row.kind == "code" for row in rows if "* y" in row.cell.text)
+        assert [row.kind for row in rows if "Done now." in row.cell.text] == ["prose"]
+
+    play(scenario, engine(reply=reply))
+
+
 def test_the_words_of_a_person_are_not_cut_by_it(play: Play) -> None:
     text = " ".join(f"word{number}" for number in range(60))
 

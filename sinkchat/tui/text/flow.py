@@ -16,7 +16,7 @@ never ends must not make that ever slower."""
 OPEN_CODE = 6000
 """The same for a code fence, which is read fast, and coloured when it is cut."""
 
-_FENCE = re.compile(r"[ ]{0,3}(```|~~~)")
+_FENCE = re.compile(r"[ ]{0,3}(```+|~~~+)")
 _TABLE = re.compile(r"[ ]{0,3}\|?[ ]*:?-+:?[ ]*(\|[ ]*:?-+:?[ ]*)*\|?[ ]*")
 
 
@@ -36,6 +36,11 @@ class Flow:
     def finish(self) -> None:
         """Nothing is added for now: what is still open is read as it stands."""
         self._read(finished=True)
+
+    @property
+    def open_fence(self) -> str:
+        """The line that opened the code in which the text ends; empty where it ends in none."""
+        return ""
 
     def _read(self, *, finished: bool) -> None:
         raise NotImplementedError
@@ -57,10 +62,21 @@ class PlainFlow(Flow):
 class MarkdownFlow(Flow):
     """Markdown, block by block: a block is final when the next one has begun."""
 
-    def __init__(self) -> None:
+    def __init__(self, fence: str = "") -> None:
+        """`fence`: the text begins inside code that this line opened elsewhere."""
         super().__init__()
-        self._head = ""  # the first lines of a fence or table that was cut, read again before its further parts
+        self._head = fence  # the first lines of a fence or table that was cut, read again before its further parts
         self._joined = False
+
+    @property
+    def open_fence(self) -> str:
+        first, *rest = (self._head + self.source[self._settled :]).lstrip("\n").splitlines(keepends=True) or [""]
+        opened = _FENCE.match(first)
+        if opened is None:
+            return ""
+        mark = opened.group(1)
+        closed = any(_FENCE.match(line) and not line.strip().strip(mark[0]) and mark in line for line in rest)
+        return "" if closed else first
 
     def _read(self, *, finished: bool) -> None:
         while len(self.source) - self._settled > OPEN_END and self._cut():

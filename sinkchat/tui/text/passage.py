@@ -56,7 +56,8 @@ class Stanza:
 class Passage:
     """One message, file or notice. Texts given to it must be printable already."""
 
-    def __init__(self, voice: Voice, text: str = "", *, label: str = "", sequence: int = 0) -> None:
+    def __init__(self, voice: Voice, text: str = "", *, label: str = "", sequence: int = 0, fence: str = "") -> None:
+        """`fence`: the line that opened the code in which the text begins, where another passage has it."""
         self.voice = voice
         self.label = label
         self.sequence = sequence
@@ -71,7 +72,7 @@ class Passage:
         """Source offset from which on the model has not read the text (yet, or ever)."""
         self.stanzas: list[Stanza] = []
         self._ends: list[int] = []  # source offset at which each token's text ends
-        self._flow: Flow = MarkdownFlow() if voice == "reply" else PlainFlow()
+        self._flow: Flow = MarkdownFlow(fence) if voice == "reply" else PlainFlow()
         self._placed = 0  # final rows that are in full stanzas
         self._growing = True
         self.parts = [self]
@@ -106,7 +107,7 @@ class Passage:
 
     def continued(self, voice: Voice | None = None) -> Passage:
         """The next part of the same message, in another voice if one is given."""
-        part = Passage(voice or self.voice, sequence=self.sequence)
+        part = Passage(voice or self.voice, sequence=self.sequence, fence=self._flow.open_fence)
         part.parts = self.parts
         self.parts.append(part)
         return part
