@@ -4,6 +4,7 @@
 
 1. Families at real head sizes: the cache on the GPU against the same cache on the CPU, which the test suite holds to
    independent references. Float32 to rounding, bfloat16 to its own.
+   The rules that an evaluation compares, recomputation and distant sinks, in the same way.
 2. The small model: its loss on a text in float32, bfloat16, int8 and NF4, on the GPU.
 3. Memory: what was asked for before loading against what the device measured after, and what 4 windows more add.
 4. Speed beside transformers, at the sizes of 1B and 8B models: see `tests.bench.side_by_side`.
@@ -65,6 +66,25 @@ def compare_families(device: str, quick: bool) -> bool:
     return right
 
 
+def compare_rules(device: str) -> bool:
+    right = True
+    there = real_heads("llama", 64)
+    here = copy.deepcopy(there)
+    tokens = random_tokens(TOKENS)
+    for name, rule in (
+        ("recompute", {"policy": "recompute"}),
+        ("absolute, 200,000 further on", {"positions": "absolute", "distance": 200_000}),
+    ):
+        expected = run(here, proved(here, WINDOW), tokens, 4, WINDOW, chunk=TOKENS, **rule).logits
+        scale = float(expected.abs().max())
+        model = copy.deepcopy(there).to(device)
+        turns = proved(model, WINDOW)
+        for chunk in (1, TOKENS):
+            got = run(model, turns, tokens, 4, WINDOW, chunk=chunk, **rule).logits.float().cpu()
+            right &= said(f"{name}, chunk {chunk}", float((got - expected).abs().max()) / scale, 1e-3)
+    return right
+
+
 def said(what: str, apart: float, limit: float) -> bool:
     print(f"{'ok   ' if apart <= limit else 'WRONG'} {what}: {apart:.1e} of the largest logit apart", flush=True)
     return apart <= limit
@@ -111,6 +131,7 @@ def main() -> int:
         print("There is no CUDA device here; --device cpu tries the script itself.", file=sys.stderr)
         return 2
     right = compare_families(arguments.device, arguments.quick)
+    right &= compare_rules(arguments.device)
     compare_quantizations(arguments.device, arguments.quick)
     if cuda:
         right &= measure_memory(arguments.device)
