@@ -105,9 +105,7 @@ def attend_chunk(
     value: Tensor,
     cached: Callable[[int, int], tuple[Tensor, Tensor]],
     *,
-    step: Step,
-    watch: int | None,
-    own: int | None,
+    band: Band,
     extras: Extras,
 ) -> Attended:
     """A chunk of T queries over [sinks | recents | the chunk itself], as if fed one by one; nothing written yet.
@@ -116,13 +114,11 @@ def attend_chunk(
     more than BLOCK keys exist at a time.
 
     query, turned: `[H_q, T, D]`; key, value: `[H_kv, T, D]` of the chunk. `cached(a, b)` gives keys and values
-    `[H_kv, b - a, D]` of the entries a..b-1 in order of position, sinks first. watch: how many of the oldest entries
-    that each query sees are watched, None: the sinks. own: the layer's own window, to whose newest entries a query's
-    sight is cut, and which has no sinks; None: none.
+    `[H_kv, b - a, D]` of the entries a..b-1 in order of position, sinks first. band: who sees whom.
     """
     heads, length, width = query.shape
     groups = key.shape[0]
-    band = _Band(step, watch, own, query.device)
+    step = band.step
     rows = query.reshape(groups, -1, width)  # [H_kv, G * T, D], query t of group g in row g * T + t
     rows_turned = rows if turned is None else turned.reshape(groups, -1, width)
     softmax = _RunningSoftmax(groups, heads // groups, length, value, extras)
@@ -138,17 +134,20 @@ def attend_chunk(
         b = min(a + BLOCK, step.recents)
         keys, values = cached(step.sinks + a, step.sinks + b)
         softmax.add(rows @ keys.transpose(1, 2), values, *band.of_recents(a, b))
-    return softmax.result(value.dtype, shared=own is None)
+    return softmax.result(value.dtype, shared=band.own is None)
 
 
-class _Band:
-    """Which keys the queries of a step see, and which of those are watched.
+class Band:
+    """Which keys the queries of a step do not see, and which of the others are watched; shared by layers.
 
     Recents and the step's own tokens are counted in one row of places, by position. Masks are `[T, keys]` bool; None
-    stands for "all of them" (seen), True and False for "all" and "none of them" (watched).
+    stands for "no key" (hidden), True and False for "all" and "none of them" (watched).
     """
 
     def __init__(self, step: Step, watch: int | None, own: int | None, device: torch.device) -> None:
+        """watch: how many of the oldest entries that each query sees are watched, None: the sinks. own: the layer's
+        own window, to whose newest entries a query's sight is cut, and which has no sinks; None: none."""
+        self._masks: dict[tuple[str, int], tuple[Tensor | None, Tensor | bool]] = {}
         self.step = step
         self.watch = watch
         self.own = own
@@ -162,20 +161,23 @@ class _Band:
         if self.own is None:
             return None, self.watch is None
         place = self.step.first + self.step.apart
-        return torch.arange(a, b, device=self.queries.device) > place + self.queries - self.own, False
+        return torch.arange(a, b, device=self.queries.device) <= place + self.queries - self.own, False
 
     def of_recents(self, a: int, b: int) -> tuple[Tensor | None, Tensor | bool]:
-        place = torch.arange(a, b, device=self.queries.device)
-        seen = None if self._oldest(self.step.count - 1) <= a else place >= self.oldest
-        return seen, self._watched(place, a)
+        if ("recents", a) not in self._masks:
+            place = torch.arange(a, b, device=self.queries.device)
+            hidden = None if self._oldest(self.step.count - 1) <= a else place < self.oldest
+            self._masks["recents", a] = hidden, self._watched(place, a)
+        return self._masks["recents", a]
 
     def of_chunk(self, a: int, b: int) -> tuple[Tensor | None, Tensor | bool]:
-        query = torch.arange(a, b, device=self.queries.device)
-        place = self.step.recents + query
-        seen = (query <= self.queries) & (place >= self.oldest)
-        if self.watch is None:
-            return seen, self.step.as_sinks
-        return seen, self._watched(place, self.step.recents + a)
+        if ("chunk", a) not in self._masks:
+            query = torch.arange(a, b, device=self.queries.device)
+            place = self.step.recents + query
+            hidden = (query > self.queries) | (place < self.oldest)
+            watched = self.step.as_sinks if self.watch is None else self._watched(place, self.step.recents + a)
+            self._masks["chunk", a] = hidden, watched
+        return self._masks["chunk", a]
 
     def _oldest(self, query: int) -> int:
         dropped = self.step.dropped(query)
@@ -203,24 +205,25 @@ class _RunningSoftmax:
         self.watched = torch.zeros_like(self.top)
         self.output = torch.zeros((*self.shape, value.shape[2]), device=value.device)
 
-    def add(self, logits: Tensor, values: Tensor, seen: Tensor | None, watched: Tensor | bool) -> None:
-        """logits: `[H_kv, G * T, n]`; values: `[H_kv, n, D]`; masks `[T, n]`."""
+    def add(self, logits: Tensor, values: Tensor, hidden: Tensor | None, watched: Tensor | bool) -> None:
+        """logits: `[H_kv, G * T, n]`, may be overwritten; values: `[H_kv, n, D]`; masks `[T, n]`."""
         groups, per_group, length = self.shape
         block = self.extras.on_logits(logits.float()).view(groups, per_group, length, -1)
-        if seen is not None:
-            block = block.masked_fill(~seen, float("-inf"))
+        if hidden is not None:
+            block.masked_fill_(hidden, float("-inf"))
         top = torch.maximum(self.top, block.amax(-1, keepdim=True))
-        fade = torch.exp(self.top - top)
-        block = torch.exp(block - top)
+        fade = (self.top - top).exp_()
+        block.sub_(top).exp_()
         self.top = top
-        self.total = self.total * fade + block.sum(-1, keepdim=True)
-        self.watched = self.watched * fade
+        total = block.sum(-1, keepdim=True)
+        self.total.mul_(fade).add_(total)
+        self.watched.mul_(fade)
         if watched is True:
-            self.watched = self.watched + block.sum(-1, keepdim=True)
+            self.watched.add_(total)
         elif watched is not False:
-            self.watched = self.watched + (block * watched).sum(-1, keepdim=True)
+            self.watched.add_((block * watched).sum(-1, keepdim=True))
         part = block.to(values.dtype).flatten(1, 2) @ values  # [H_kv, G * T, D]
-        self.output = self.output * fade + part.float().view_as(self.output)
+        self.output.mul_(fade).add_(part.view_as(self.output))
 
     def result(self, dtype: torch.dtype, *, shared: bool) -> Attended:
         output = (self.output / self.total).to(dtype).flatten(0, 1)  # [H_q, T, D]

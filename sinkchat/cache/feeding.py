@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 from transformers import AttentionInterface, AttentionMaskInterface
 
-from sinkchat.cache.attention import NAME, Attended, Extras, attend_chunk, attend_one
+from sinkchat.cache.attention import NAME, Attended, Band, Extras, attend_chunk, attend_one
 from sinkchat.cache.policy import Positions
 from sinkchat.cache.proof import Attends, Turns
 from sinkchat.cache.ring import Ring
@@ -35,7 +35,7 @@ class Feeding:
         self.step = step
         self.attended: dict[int, Attended] = {}
         self.sight = slots.sight(step) if step.count == 1 and not step.rerun else None
-        self._watch = None if slots.keeps_sinks else slots.sinks
+        self.watch = None if slots.keeps_sinks else slots.sinks
         self._deltas = self._sink_turns() if positions == "cache" and step.sinks else None
         self._indices: dict[torch.device, Indices] = {}
 
@@ -94,9 +94,7 @@ class Feeding:
                 key,
                 value,
                 lambda a, b: ring.read(indices.order[a:b]),
-                step=self.step,
-                watch=self._watch,
-                own=own,
+                band=indices.band(own),
                 extras=extras,
             )
             ring.write(indices.slots, key.index_select(1, indices.offsets), value.index_select(1, indices.offsets))
@@ -139,6 +137,7 @@ class Indices:
         self._device = device
         self._turns: dict[Table, tuple[Tensor, Tensor]] = {}
         self._hidden: dict[int | None, Tensor | None] = {}
+        self._bands: dict[int | None, Band] = {}
         step, sight = feeding.step, feeding.sight
         self.offsets = self._index([offset for offset, _ in step.writes])
         self.slots = self._index([slot for _, slot in step.writes])
@@ -151,6 +150,12 @@ class Indices:
             cos, sin = table.turns(deltas)
             self._turns[table] = cos.to(self._device), sin.to(self._device)
         return self._turns[table]
+
+    def band(self, own: int | None) -> Band:
+        """Who sees whom in a layer with such a window of its own."""
+        if own not in self._bands:
+            self._bands[own] = Band(self._feeding.step, self._feeding.watch, own, self._device)
+        return self._bands[own]
 
     def hidden(self, own: int | None) -> Tensor | None:
         """`[n]` bool: slots that a single query does not see, for being empty or outside the layer's own window."""

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from sinkchat.cache import attention
-from sinkchat.cache.attention import Attended, Extras, attend_chunk, attend_one
+from sinkchat.cache.attention import Attended, Band, Extras, attend_chunk, attend_one
 from sinkchat.cache.slots import Step
 
 TOLERANCE = 1e-5
@@ -78,9 +78,7 @@ class Case:
             self.keys[:, held:],
             self.values[:, held:],
             lambda a, b: (self.keys[:, a:b], self.values[:, a:b]),
-            step=self.step,
-            watch=self.watch,
-            own=self.own,
+            band=Band(self.step, self.watch, self.own, self.query.device),
             extras=self.extras,
         )
 
