@@ -521,3 +521,12 @@ def test_going_on_with_a_text_that_was_cut_short_is_reading_and_not_writing(play
         assert not message.cut_short
 
     play(scenario, FakeEngine(window=4096, chunk=4, chunk_delay=0.02))
+
+
+def test_what_is_said_while_the_screen_is_left_finds_no_screen_and_harms_nothing(play: Play) -> None:
+    async def scenario(chat: Chat) -> None:
+        await chat.say("hello")
+        await chat.app._shutdown()
+        chat.screen._look()
+
+    play(scenario)

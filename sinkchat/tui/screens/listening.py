@@ -46,6 +46,8 @@ class ListeningScreen(Screen[None]):
             self._look()
 
     def _look(self) -> None:
+        if not self.app.is_running:
+            return  # it is being left, and its parts are gone already
         began = time.monotonic()
         self._woken = False
         for _ in range(len(self.engine.said)):
