@@ -20,7 +20,8 @@ DONE, FAILED, VERDICT, INTERRUPTED = 0, 1, 3, 130
 def run(arguments: argparse.Namespace, settings: Settings, command: tuple[str, ...]) -> int:
     """Returns the exit code: 1 when the device failed, 3 when a run is worse than --fail-above allows, 130 when it
     was interrupted. Raises `SinkchatError`."""
-    from sinkchat.lab import document, verdict
+    from sinkchat.lab import verdict
+    from sinkchat.lab.files import document
 
     if len(arguments.words) > 1:
         raise UsageError(

@@ -40,8 +40,8 @@ class Outputs:
     def check(self) -> Evaluation | None:
         """Before anything is measured: files that cannot be written, or must not be, are told. Returns the evaluation
         to go on with, if there is one. Raises `UsageError`."""
-        from sinkchat.lab import document
-        from sinkchat.lab.saving import check_target
+        from sinkchat.lab.files import document
+        from sinkchat.lab.files.saving import check_target
 
         if self.resume and self.json in (None, STDOUT):
             raise UsageError("--resume goes on with the evaluation in a file; name it with --json FILE.")
@@ -62,20 +62,21 @@ class Outputs:
 
     def keep(self, evaluation: Evaluation) -> None:
         """After each piece of the work: what is known so far. Raises `SinkchatError`."""
-        from sinkchat.lab import document
+        from sinkchat.lab.files import document
 
         if self.json is not None and self.json != STDOUT:
             document.write(evaluation, self.json)
 
     def finish(self, evaluation: Evaluation) -> None:
         """Raises `SinkchatError`."""
-        from sinkchat.lab import csv_file, document, report, saving
+        from sinkchat.lab.files import csv_file, document, saving
+        from sinkchat.lab.report import page
 
         self.keep(evaluation)
         if self.csv is not None:
             csv_file.write(evaluation, self.csv)
         if self.html is not None:
-            saving.save(self.html, [report.html(evaluation)])
+            saving.save(self.html, [page.html(evaluation)])
         if self.json == STDOUT:
             say(document.to_json(evaluation))
         written = [file for file in (self.json, self.csv, self.html) if file not in (None, STDOUT)]
@@ -150,7 +151,7 @@ class _Said:
 
 def _line(run: Run) -> str:
     """`4 sinks, window 512: perplexity 11.6 after the first eviction, 1.10 times the full cache's, 512 tokens/s`"""
-    from sinkchat.lab import numerals
+    from sinkchat.lab.telling import numerals
 
     evicted = run.loss_after is not None
     words = f"{run.rule.name}: perplexity {numerals.perplexity(run.loss_after if evicted else run.loss_mean)}"
@@ -163,20 +164,24 @@ def _line(run: Run) -> str:
 
 def show(evaluation: Evaluation) -> None:
     """What was found, on standard output."""
-    from sinkchat.lab import finding, order, terminal
+    from sinkchat.lab import order
+    from sinkchat.lab.telling import finding
+    from sinkchat.lab.terminal import tables
+    from sinkchat.lab.terminal.curves import curves
+    from sinkchat.lab.terminal.heads import head_map
 
     width, ascii, color = columns(), not can_show(DRAWN), is_terminal(sys.stdout)
     parts = [
         textwrap.fill(finding.headline(evaluation), min(width, 100)),
-        terminal.table(evaluation, width, ascii=ascii),
-        terminal.curves(evaluation, width, color=color, ascii=ascii),
+        tables.runs(evaluation, width, ascii=ascii),
+        curves(evaluation, width, color=color, ascii=ascii),
     ]
     with_heads = [run for run in evaluation.runs if run.sink_share_heads is not None and run.rule.sinks]
     for run in order.telling(with_heads, 1):
         title = f"{run.rule.name}: what each head gives the sinks, past the first eviction"
-        parts.append(terminal.head_map(run.sink_share_heads or (), width, title, ascii=ascii))
+        parts.append(head_map(run.sink_share_heads or (), width, title, ascii=ascii))
     if evaluation.recall:
-        parts.append(terminal.recall_table(evaluation, width, ascii=ascii))
+        parts.append(tables.recall(evaluation, width, ascii=ascii))
     if evaluation.generation:
-        parts.append(terminal.generation_table(evaluation, width, ascii=ascii))
+        parts.append(tables.generation(evaluation, width, ascii=ascii))
     say("\n\n".join(part.strip("\n") for part in parts if part) + "\n")

@@ -56,8 +56,8 @@ def run(arguments: argparse.Namespace, settings: Settings, command: tuple[str, .
 
 def show(evaluation: Evaluation) -> None:
     """The sweep, what it says, and which heads rest on the sinks; on standard output."""
-    from sinkchat.lab import terminal
     from sinkchat.lab.advice import advise
+    from sinkchat.lab.terminal.heads import head_map
 
     if not any(run.complete and run.first_eviction is not None for run in evaluation.runs):
         return
@@ -66,7 +66,7 @@ def show(evaluation: Evaluation) -> None:
     heads = advice.chosen.run.sink_share_heads
     if heads is not None:
         title = f"What each head gives the {_sinks(advice.sinks)}, past the first eviction"
-        parts.append(terminal.head_map(heads, columns(), title, ascii=not can_show(DRAWN)))
+        parts.append(head_map(heads, columns(), title, ascii=not can_show(DRAWN)))
     say("\n\n".join(part.rstrip("\n") for part in parts if part) + "\n")
 
 
@@ -117,12 +117,12 @@ def _sinks(count: int) -> str:
 
 
 def _ppl(run: Run) -> str:
-    from sinkchat.lab.numerals import perplexity
+    from sinkchat.lab.telling.numerals import perplexity
 
     return perplexity(run.loss_after)
 
 
 def _ratio(run: Run) -> str:
-    from sinkchat.lab.numerals import ratio
+    from sinkchat.lab.telling.numerals import ratio
 
     return ratio(run.loss_same_positions, run.loss_full_same_positions)

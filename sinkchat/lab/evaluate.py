@@ -11,15 +11,14 @@ import torch
 
 from sinkchat.engine.switching import check_fits
 from sinkchat.errors import CacheError, SinkchatError, UsageError
-from sinkchat.lab.facts import first_token
 from sinkchat.lab.figures import bin_size
 from sinkchat.lab.generation import generate
-from sinkchat.lab.perplexity import Reading, read
 from sinkchat.lab.plan import DEFAULT_TOKENS, Plan
-from sinkchat.lab.recall import recall, tokens_to_read
+from sinkchat.lab.reading import Reading, first_token, read
+from sinkchat.lab.recall.asking import recall, tokens_to_read
+from sinkchat.lab.recall.stream import Stream, make_stream
 from sinkchat.lab.results import Evaluation, Rule, Subject
 from sinkchat.lab.source import Text, check_length
-from sinkchat.lab.stream import Stream, make_stream
 from sinkchat.lab.summary import summarize
 from sinkchat.lab.work import Course, Follow, Piece
 from sinkchat.models.encoding import TextEncoder

@@ -13,7 +13,7 @@ from sinkchat.engine.events import ChunkRead, Finished, Token
 from sinkchat.engine.loops import LoopWatch
 from sinkchat.errors import SinkchatError, UsageError
 from sinkchat.lab.figures import bin_size, binned, mean
-from sinkchat.lab.perplexity import Watching, engine_for, with_sinks
+from sinkchat.lab.reading import Watching, engine_for, with_sinks
 from sinkchat.lab.results import Generation, Rule
 from sinkchat.models.load import LoadedModel
 from sinkchat.models.sampling import Sampling

@@ -10,7 +10,7 @@ from sinkchat.lab.figures import collapse_at, mean, slope, slope_of_difference
 from sinkchat.lab.results import HeadMap, Point, Run
 
 if TYPE_CHECKING:
-    from sinkchat.lab.perplexity import Reading
+    from sinkchat.lab.reading import Reading
 
 
 def summarize(reading: Reading, control: Reading | None, trained: int, bin: int, *, per_token: bool = False) -> Run:

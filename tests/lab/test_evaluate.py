@@ -8,10 +8,10 @@ from itertools import pairwise
 import pytest
 
 from sinkchat.errors import SinkchatError
-from sinkchat.lab import document
 from sinkchat.lab.evaluate import Evaluator
-from sinkchat.lab.perplexity import read
+from sinkchat.lab.files import document
 from sinkchat.lab.plan import Plan
+from sinkchat.lab.reading import read
 from sinkchat.lab.results import Evaluation, Rule
 from sinkchat.lab.source import Text
 from sinkchat.lab.work import Moment

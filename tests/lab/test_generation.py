@@ -15,7 +15,7 @@ import sinkchat.lab.generation as module
 from sinkchat.engine.events import Token
 from sinkchat.errors import CacheError, SinkchatError, UsageError
 from sinkchat.lab.generation import distinct, generate, loops
-from sinkchat.lab.perplexity import engine_for
+from sinkchat.lab.reading import engine_for
 from sinkchat.lab.results import Generation, Rule
 from sinkchat.models.sampling import Sampling
 from tests.engine.listening import GREEDY, OUT_OF_MEMORY, Failure

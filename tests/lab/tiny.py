@@ -11,7 +11,7 @@ from torch import nn
 from transformers import PreTrainedTokenizerFast
 
 from sinkchat.cache.attention import NAME
-from sinkchat.lab.facts import NAMES, WORDS
+from sinkchat.lab.recall.facts import NAMES, WORDS
 from sinkchat.models.load import LoadedModel
 from sinkchat.models.sampling import Sampling
 from sinkchat.models.template import ChatTemplate
