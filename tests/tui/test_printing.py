@@ -35,5 +35,12 @@ def test_what_is_printed_piece_by_piece_is_what_the_whole_would_be(
     assert len(lengths) + len(printed.lengths) == len(texts)
 
 
+def test_a_line_break_in_two_tokens_is_one_though_the_second_is_not_judged_yet() -> None:
+    printer = Printer()
+    printed = [printer.push(["a\r", "", "\n#"]), printer.push(["1"]), printer.flush()]
+    assert "".join(part.text for part in printed) == "a\n#1"
+    assert sum(len(part.lengths) for part in printed) == 4
+
+
 def test_an_escape_sequence_never_reaches_the_screen() -> None:
     assert "\x1b" not in Printer().push(["\x1b", "[2J", "\x1b]0;x\x07"]).text

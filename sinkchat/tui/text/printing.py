@@ -38,6 +38,8 @@ class Printer:
         while whole < len(self._held) and size + len(self._held[whole]) <= judged:
             size += len(self._held[whole])
             whole += 1
+        while 0 < whole < len(self._held) and _OPEN_END.search("".join(self._held[:whole])):
+            whole -= 1  # the token that is held back may begin with what its last character goes on in
         return self._print(whole)
 
     def flush(self) -> Printed:
