@@ -10,7 +10,7 @@ import pytest
 from sinkchat.engine.events import Evicted, Token
 from sinkchat.tui import figures
 from sinkchat.tui.readings import Readings
-from sinkchat.tui.widgets.panel import learned
+from sinkchat.tui.widgets.panel import learned, strongest
 from tests.fakes import FakeEngine, words
 
 
@@ -132,3 +132,15 @@ def test_learned_sinks_are_told_apart_from_sink_tokens() -> None:
     assert readings.share == token.sink_share
     assert [row.value for row in learned(0.25)] == [figures.percent(0.25)]
     assert learned(None) == ()
+
+
+def test_a_model_whose_layers_all_keep_a_window_of_their_own_is_told_so() -> None:
+    """Then no head has sinks, and a dash alone would look like something that is still to come."""
+    readings, events = _fed(FakeEngine(window=16), "one two three", 4)
+    assert "changes nothing" not in " ".join(row.name for row in strongest(readings, 38))
+    token = [event for event in events if isinstance(event, Token)][-1]
+    readings.take(replace(token, sink_share=None, strong_head=None), 9.0)
+    assert "the policy changes nothing" in " ".join(row.name for row in strongest(readings, 38))
+    readings.take(replace(token, sink_share=None, cache=replace(token.cache, sinks=0)), 9.0)
+    assert "changes nothing" not in " ".join(row.name for row in strongest(readings, 38)), "nothing is watched"
+    assert "changes nothing" not in " ".join(row.name for row in strongest(Readings(), 38)), "nothing was said yet"

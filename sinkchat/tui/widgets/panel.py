@@ -177,18 +177,7 @@ class Panel(Vertical, can_focus=False):
         room = chart.room
         lines = [_tagged(readings.shares, room, MEAN), _tagged(readings.head_shares, room, HEAD)]
         chart.show(lines, {MEAN: "$sink", HEAD: "$head"})
-        head, entry = readings.strong_head, readings.strong_entry
-        strongest = f"strongest: layer {head.layer}, head {head.head}" if head else "strongest head"
-        other = "strongest other"
-        if entry:
-            at = f" at {entry.position:,}"
-            other = "other: " + quoted(entry.text, self._width - len(at) - 16) + at
-        self._rows(
-            "share-rows",
-            FigureRow(strongest, figures.percent(head.share if head else None), "$head"),
-            FigureRow(other, figures.percent(entry.share if entry else None)),
-            *learned(readings.learned_share),
-        )
+        self._rows("share-rows", *strongest(readings, self._width), *learned(readings.learned_share))
 
     def _show_loss(self, readings: Readings) -> None:
         chart = self.query_one("#loss-chart", LineChart)
@@ -250,6 +239,22 @@ def quoted(text: str, width: int) -> str:
 def _tagged(series: Series, room: int, tag: str) -> Points:
     points = series.points(room)
     return Points([Point(point.value, tag) for point in points.points], points.each, points.marks)
+
+
+def strongest(readings: Readings, width: int) -> tuple[FigureRow, FigureRow]:
+    """Which head gives the watched entries most, and which other entry takes most; or why there is no share."""
+    head, entry, cache = readings.strong_head, readings.strong_entry, readings.cache
+    if cache and cache.sinks and readings.loss is not None and readings.share is None:
+        return FigureRow("every layer keeps its own window,"), FigureRow("so the policy changes nothing")
+    named = f"strongest: layer {head.layer}, head {head.head}" if head else "strongest head"
+    other = "strongest other"
+    if entry:
+        at = f" at {entry.position:,}"
+        other = "other: " + quoted(entry.text, width - len(at) - 16) + at
+    return (
+        FigureRow(named, figures.percent(head.share if head else None), "$head"),
+        FigureRow(other, figures.percent(entry.share if entry else None)),
+    )
 
 
 def learned(share: float | None) -> tuple[FigureRow, ...]:
