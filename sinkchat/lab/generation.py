@@ -14,14 +14,12 @@ from sinkchat.engine.loops import LoopWatch
 from sinkchat.errors import SinkchatError, UsageError
 from sinkchat.lab.figures import bin_size, binned, mean
 from sinkchat.lab.reading import Watching, engine_for, with_sinks
-from sinkchat.lab.results import Generation, Rule
+from sinkchat.lab.results import FULL, Generation, Rule
 from sinkchat.models.load import LoadedModel
 from sinkchat.models.sampling import Sampling
 from sinkchat.models.tokens import TextStream
 
 LONGEST_NGRAM = 4
-
-FULL = Rule("full")
 
 
 @dataclass
@@ -61,7 +59,12 @@ def generate(
     full = None
     if drawn.ids and not drawing.enough and len(ids) + len(drawn.ids) <= loaded.facts.trained_length:
         full = drawn.losses if rule == FULL else _read_again(loaded, ids, drawn.ids, drawing)
-    return _told(loaded, rule, seed, len(ids), drawn, full, size or bin_size(tokens))
+    return _told(loaded, rule, seed, ids, drawn, full, size or bin_size(tokens))
+
+
+def spelled(loaded: LoadedModel, ids: Sequence[int]) -> str:
+    """The text of these tokens, special ones by their names."""
+    return TextStream(loaded.tokenizer).decode(ids)
 
 
 def loops(ids: Sequence[int]) -> tuple[int, int | None]:
@@ -139,7 +142,7 @@ def _told(
     loaded: LoadedModel,
     rule: Rule,
     seed: int,
-    prompt_tokens: int,
+    prompt: Sequence[int],
     drawn: Drawn,
     full: Sequence[float] | None,
     size: int,
@@ -151,7 +154,7 @@ def _told(
     return Generation(
         rule=rule,
         seed=seed,
-        prompt_tokens=prompt_tokens,
+        prompt_tokens=len(prompt),
         tokens=count,
         loop_rate=looped / count if count else 0.0,
         loop_at=first,
@@ -159,5 +162,6 @@ def _told(
         loss=mean(drawn.losses),
         loss_full=None if full is None else mean(full),
         curve=tuple((n * size, *pair) for n, pair in enumerate(zip(means, means_full, strict=True))),
-        text=TextStream(loaded.tokenizer).decode(drawn.ids),
+        text=spelled(loaded, drawn.ids),
+        prompt=spelled(loaded, prompt),
     )

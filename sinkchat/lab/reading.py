@@ -91,12 +91,17 @@ def with_sinks(loaded: LoadedModel, ids: Sequence[int], count: int, tokens: Sink
         return list(ids)
     tokenizer = loaded.tokenizer
     if tokens == "newlines":
-        lines = tokenizer("\n", add_special_tokens=False).input_ids
-        if not lines:
+        line = _line_break(tokenizer)
+        if line is None:
             raise UsageError(f"The tokenizer of {loaded.facts.name} has no line break; leave out newlines.")
-        return [lines[-1]] * count + list(ids[count:])
+        return [line] * count + list(ids[count:])
     ordinary = sorted(set(range(len(tokenizer))) - set(tokenizer.all_special_ids))
     return random.Random(0).choices(ordinary, k=count) + list(ids[count:])
+
+
+def _line_break(tokenizer: Any) -> int | None:
+    ids: list[int] = tokenizer("\n", add_special_tokens=False).input_ids
+    return ids[-1] if ids else None
 
 
 def read(loaded: LoadedModel, rule: Rule, ids: Sequence[int], watching: Watching) -> Reading:

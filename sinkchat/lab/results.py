@@ -51,6 +51,9 @@ class Rule:
         return ", ".join(words)
 
 
+FULL = Rule("full")
+
+
 @dataclass(frozen=True, slots=True)
 class Point:
     """Means over a bin of tokens."""
@@ -156,6 +159,8 @@ class Generation:
     curve: Sequence[tuple[int, float, float | None]]
     """(number of the bin's first drawn token, mean loss, mean loss under the full cache)."""
     text: str
+    prompt: str = ""
+    """What it goes on from, as the model read it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,6 +182,8 @@ class Recall:
     stream_window: int | None = None
     """Window that the stream's distances were chosen for: the rule's own but under `full`, which is asked over the
     streams of all of them."""
+    stream_seed: int | None = None
+    """That the stream's facts were drawn with."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from sinkchat.lab.evaluate import Evaluator
 from sinkchat.lab.files import document
 from sinkchat.lab.plan import Plan
 from sinkchat.lab.reading import read
-from sinkchat.lab.results import Evaluation, Rule
+from sinkchat.lab.results import FULL, Evaluation, Rule, Run
 from sinkchat.lab.source import Text
 from sinkchat.lab.work import Moment
 from tests.engine.listening import OUT_OF_MEMORY
@@ -123,7 +123,7 @@ def test_what_is_done_is_not_done_again(whole) -> None:
 
 
 def test_losses_of_each_token_that_were_not_kept_are_measured_again(whole) -> None:
-    last = finished(evaluator(replace(PLAN, per_token=True, generate=0), before=whole))
+    last = finished(evaluator(replace(PLAN, per_token=True), before=whole))
     assert all(run.losses is not None and len(run.losses) == 300 for run in last.runs)
 
 
@@ -159,6 +159,106 @@ def test_a_device_that_fails_costs_one_run_and_is_told(monkeypatch, whole) -> No
     assert not last.complete
     (said,) = broken.failures
     assert said.startswith("1 sink, window 64: the memory of cpu")
+
+
+def without_full(monkeypatch, error: bool = True) -> list[Rule]:
+    """The device fails under the full cache; returns what is read."""
+    import sinkchat.lab.evaluate as module
+
+    tried: list[Rule] = []
+
+    def failing(loaded, rule, ids, watching):
+        tried.append(rule)
+        if rule == FULL and error:
+            raise OUT_OF_MEMORY
+        return read(loaded, rule, ids, watching)
+
+    monkeypatch.setattr(module, "read", failing)
+    return tried
+
+
+READING = replace(PLAN, generate=0)
+
+
+def beside_full(run: Run) -> tuple[float | None, ...]:
+    return run.loss_same_positions, run.loss_full_same_positions, run.slope_over_full, run.slope_over_full_error
+
+
+def test_runs_that_lack_their_control_are_read_again_beside_it(monkeypatch, whole) -> None:
+    with monkeypatch.context() as failing:
+        without_full(failing)
+        first = finished(evaluator(READING))
+    assert [run.rule for run in first.runs] == [rule for rule in PLAN.rules() if rule != FULL]
+    assert all(beside_full(run) == (None,) * 4 for run in first.runs)
+    again = finished(evaluator(READING, before=first))
+    assert again.complete
+    assert [beside_full(run) for run in again.runs] == [beside_full(run) for run in whole.runs]
+    added = finished(evaluator(READING, before=finished(evaluator(replace(READING, policies=("sinks",))))))
+    assert [beside_full(run) for run in added.runs] == [beside_full(run) for run in whole.runs]
+
+
+def test_what_was_compared_with_part_of_the_full_cache_is_not_taken_for_the_whole(whole) -> None:
+    full, *others = replace(whole, generation=()).runs
+    cut = replace(whole, generation=(), complete=False, runs=(replace(full, complete=False, tokens=100), *others))
+    ended = evaluator(READING, before=cut)
+    for _ in ended.run(lambda moment: moment.number == 1):
+        pass
+    assert ended.result.runs[0].tokens == 300
+    assert all(beside_full(run) == (None,) * 4 for run in ended.result.runs[1:])
+    again = finished(evaluator(READING, before=ended.result))
+    assert [beside_full(run) for run in again.runs] == [beside_full(run) for run in whole.runs]
+
+
+def test_a_device_that_fails_under_the_control_of_a_resumed_evaluation_is_told(monkeypatch, whole) -> None:
+    before = replace(whole, generation=(), runs=whole.runs[:1])
+    without_full(monkeypatch)
+    broken = evaluator(READING, before=before)
+    last = finished(broken)
+    (said,) = broken.failures
+    assert said.startswith("full: the memory of cpu")
+    assert not last.complete
+    assert len(last.runs) == len(PLAN.rules())
+    tried = without_full(monkeypatch, error=False)
+    assert finished(evaluator(READING, before=last)).complete
+    assert tried == list(PLAN.rules()), "the others are read again, beside the control"
+
+
+def test_writing_that_the_full_cache_has_not_read_is_not_done(whole) -> None:
+    """Esc while it reads: the text is there, its loss under the full cache is not."""
+    unread = [one if one.rule == FULL else replace(one, loss_full=None) for one in whole.generation]
+    last = finished(evaluator(before=replace(whole, generation=unread)))
+    assert all(one.loss_full is not None for one in last.generation)
+
+
+def test_an_end_that_is_asked_for_when_all_is_done_cuts_nothing(whole) -> None:
+    late = evaluator(READING)
+    for _ in late.run(lambda moment: (moment.number, moment.done) != (len(PLAN.rules()), 300)):
+        pass
+    assert late.result.complete
+
+
+@pytest.mark.parametrize(
+    ("plan", "named"),
+    [
+        (replace(PLAN, sinks=(4,)), "a run of 1 sink, window 64"),
+        (replace(PLAN, policies=("full", "sinks")), "a run of window 64, no sinks"),
+        (replace(PLAN, generate=0), "writing of full"),
+        (replace(PLAN, seeds=(1,)), "writing of full \\(seed 2\\)"),
+        (replace(PLAN, prompt="The sea"), "writing of full"),
+    ],
+)
+def test_a_file_that_has_more_than_is_asked_for_is_not_gone_on_with(whole, plan, named) -> None:
+    with pytest.raises(SinkchatError, match=f"has {named}.*not what is asked for now") as told:
+        evaluator(plan, before=whole)
+    assert told.value.exit_code == 2
+
+
+def test_a_tokenizer_without_a_line_break_is_told_before_anything_runs(monkeypatch) -> None:
+    import sinkchat.lab.reading as module
+
+    monkeypatch.setattr(module, "_line_break", lambda _tokenizer: None)
+    with pytest.raises(SinkchatError, match="leave out newlines"):
+        evaluator(replace(READING, sink_tokens=("newlines",)))
 
 
 def test_the_full_cache_is_read_to_twice_the_trained_length_and_counts_up_to_it() -> None:

@@ -115,6 +115,16 @@ def test_shares_are_those_of_the_slow_reference(rule: Rule) -> None:
     assert spans[-1][1] == COUNT - 2
 
 
+@pytest.mark.parametrize("past", [1, 2, 5, 9, 17])
+def test_heads_are_told_of_the_same_queries_as_their_mean(past: int) -> None:
+    """However few tokens follow the first eviction."""
+    rule = Rule("sinks", sinks=4, window=WINDOW)
+    run = summarize(read(tiny.loaded(), rule, IDS[: WINDOW + 1 + past], go_on), None, 4096, 16)
+    after = torch.stack([step.sink_share for step in reference(rule)[WINDOW : WINDOW + past]])
+    assert run.sink_share_mean == pytest.approx(after.mean().item(), abs=1e-4)
+    assert torch.allclose(torch.tensor(run.sink_share_heads), after.mean(0), atol=1e-4)
+
+
 def test_the_window_and_the_full_cache_tell_of_the_oldest() -> None:
     for rule in (Rule("full"), Rule("window", window=WINDOW)):
         reading = read(tiny.loaded(), rule, IDS, go_on)

@@ -32,7 +32,7 @@ def recall(loaded: LoadedModel, rule: Rule, stream: Stream, watching: Watching) 
     `watching` is told the tokens read, of `tokens_to_read`; once it has enough, the answers so far are summed up.
     Raises CacheError when the rule makes no cache, SinkchatError when the device fails.
     """
-    return summed_up(rule, ask(loaded, rule, stream, watching), stream.window)
+    return summed_up(rule, ask(loaded, rule, stream, watching), stream)
 
 
 def tokens_to_read(loaded: LoadedModel, rule: Rule, stream: Stream) -> int:
@@ -53,7 +53,7 @@ def ask(loaded: LoadedModel, rule: Rule, stream: Stream, watching: Watching) -> 
     return answers
 
 
-def summed_up(rule: Rule, answers: Sequence[Answer], window: int) -> list[Recall]:
+def summed_up(rule: Rule, answers: Sequence[Answer], stream: Stream) -> list[Recall]:
     """By distance, those that were visible first."""
     groups: dict[tuple[int, bool], list[Answer]] = {}
     for answer in answers:
@@ -67,7 +67,8 @@ def summed_up(rule: Rule, answers: Sequence[Answer], window: int) -> list[Recall
             right=sum(answer.right for answer in group),
             chance=fmean(1 / len(answer.probe.candidates) for answer in group),
             loss=fmean(answer.loss for answer in group),
-            stream_window=window,
+            stream_window=stream.window,
+            stream_seed=stream.seed,
         )
         for (distance, visible), group in sorted(groups.items(), key=lambda item: (item[0][0], not item[0][1]))
     ]

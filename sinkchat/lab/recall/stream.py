@@ -53,6 +53,8 @@ class Probe:
 class Stream:
     window: int
     """That the distances were chosen for."""
+    seed: int
+    """That the facts and their places were drawn with."""
     ids: tuple[int, ...]
     probes: tuple[Probe, ...]
     """In the order in which they are asked."""
@@ -108,7 +110,7 @@ def make_stream(
     while True:
         placed = _place(list(zip(facts, far, strict=True)), length, chance)
         if placed is not None:
-            return Stream(window, *_write(placed, opening, filler))
+            return Stream(window, seed, *_write(placed, opening, filler))
         length += length // 4
 
 

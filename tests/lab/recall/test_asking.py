@@ -124,12 +124,13 @@ def test_answers_are_summed_up_by_distance_and_by_what_was_visible() -> None:
         answer(20, True, False, 2.0),
         answer(50, False, True, 4.0),
     ]
-    assert summed_up(rule, answers, 48) == [
-        Recall(rule, 20, True, asked=2, right=1, chance=0.25, loss=1.5, stream_window=48),
-        Recall(rule, 50, True, asked=1, right=1, chance=0.25, loss=0.5, stream_window=48),
-        Recall(rule, 50, False, asked=2, right=1, chance=0.25, loss=5.0, stream_window=48),
+    asked = Stream(48, 1, (), ())
+    assert summed_up(rule, answers, asked) == [
+        Recall(rule, 20, True, asked=2, right=1, chance=0.25, loss=1.5, stream_window=48, stream_seed=1),
+        Recall(rule, 50, True, asked=1, right=1, chance=0.25, loss=0.5, stream_window=48, stream_seed=1),
+        Recall(rule, 50, False, asked=2, right=1, chance=0.25, loss=5.0, stream_window=48, stream_seed=1),
     ]
-    assert summed_up(rule, [], 48) == []
+    assert summed_up(rule, [], asked) == []
 
 
 @pytest.mark.parametrize("policy", ["sinks", "recompute"])
