@@ -28,7 +28,8 @@ def summarize(reading: Reading, control: Reading | None, trained: int, bin: int,
         over, over_error = slope_of_difference(losses, control.losses, after, last)
         collapse = collapse_at(losses, control.losses, evicted, last)
     rise, rise_error = (None, None) if evicted is None else slope(losses, after)
-    maps = [heads for heads in reading.head_maps if heads.last >= after]
+    # the query at the first eviction is the first whose sight is cut; it predicts the next token
+    maps = [heads for heads in reading.head_maps if heads.last >= (evicted or 0)]
     return Run(
         rule=reading.rule,
         complete=reading.complete,
