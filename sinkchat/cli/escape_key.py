@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import select
 import sys
 import termios
@@ -11,6 +12,9 @@ from typing import Any
 from sinkchat.cli.terminal import is_terminal
 
 ESCAPE = b"\x1b"
+
+SEQUENCE = re.compile(rb"\x1b(\[[0-?]*[ -/]*[@-~]|O[ -~])")
+"""What an arrow or a function key sends (ECMA-48, "control sequences"; SS3): it begins as Esc does, and goes on."""
 
 
 class EscapeKey:
@@ -47,5 +51,9 @@ class EscapeKey:
         """Whether Esc was pressed since this was asked last. Does not wait."""
         if self._descriptor is None or not select.select([self._descriptor], [], [], 0)[0]:
             return False
-        # an arrow or a function key begins with the same byte and goes on
-        return os.read(self._descriptor, 1024) == ESCAPE
+        return is_escape(os.read(self._descriptor, 1024))
+
+
+def is_escape(keys: bytes) -> bool:
+    """Whether Esc is among the keys that were pressed, once or more often."""
+    return ESCAPE in SEQUENCE.sub(b"", keys)

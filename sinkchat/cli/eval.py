@@ -6,15 +6,15 @@ import argparse
 from typing import TYPE_CHECKING, Any
 
 from sinkchat.cli import lists
-from sinkchat.cli.measuring import STDOUT, Outputs, measure, show
-from sinkchat.cli.terminal import complain, tell
+from sinkchat.cli.measuring import DONE, Outputs, measure, show, text_of, told
+from sinkchat.cli.terminal import tell
 from sinkchat.errors import UsageError
 from sinkchat.settings import Settings
 
 if TYPE_CHECKING:
     from sinkchat.lab.plan import Plan
 
-DONE, FAILED, VERDICT, INTERRUPTED = 0, 1, 3, 130
+VERDICT = 3
 
 
 def run(arguments: argparse.Namespace, settings: Settings, command: tuple[str, ...]) -> int:
@@ -23,10 +23,7 @@ def run(arguments: argparse.Namespace, settings: Settings, command: tuple[str, .
     from sinkchat.lab import verdict
     from sinkchat.lab.files import document
 
-    if len(arguments.words) > 1:
-        raise UsageError(
-            f"`sinkchat eval` reads one text, not {len(arguments.words)}; join them, or pipe them in as -."
-        )
+    text = text_of(arguments)
     limit = lists.factor("--fail-above", arguments.fail_above) if arguments.fail_above is not None else None
     if arguments.baseline is not None and limit is None:
         raise UsageError("--baseline is what a verdict holds runs against; give --fail-above X too.")
@@ -36,22 +33,11 @@ def run(arguments: argparse.Namespace, settings: Settings, command: tuple[str, .
         raise UsageError(
             "--fail-above needs something to hold the runs against; add full to --policies, or give --baseline FILE."
         )
-    outputs = Outputs(arguments.json, arguments.csv, arguments.html, arguments.force, arguments.resume_run)
-    text = arguments.words[0] if arguments.words else None
+    outputs = Outputs.asked_for(arguments)
     measured = measure(plan, text, settings, outputs, command, baseline)
-    if outputs.json != STDOUT:
-        show(measured.evaluation)
-    outputs.finish(measured.evaluation)
-    for failure in measured.failures:
-        complain(failure)
-    if measured.interrupted:
-        ways = "; go on with --resume" if outputs.json not in (None, STDOUT) else ""
-        complain(f"it was ended early, and what was done until then is told{ways}.")
-        return INTERRUPTED
-    if measured.failures:
-        return FAILED
-    if limit is None:
-        return DONE
+    code = told(measured, outputs, show)
+    if code != DONE or limit is None:
+        return code
     judged = verdict.judge(measured.evaluation, limit, baseline)
     tell(verdict.sentence(judged) + "\n")
     return VERDICT if judged.failed else DONE

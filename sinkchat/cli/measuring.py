@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import argparse
 import sys
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -12,7 +13,7 @@ from sinkchat.cli.escape_key import EscapeKey
 from sinkchat.cli.interrupt import Interrupt
 from sinkchat.cli.log import keep_log
 from sinkchat.cli.opening import load_model
-from sinkchat.cli.terminal import ProgressLine, can_show, columns, is_terminal, say, tell
+from sinkchat.cli.terminal import ProgressLine, can_show, columns, complain, is_terminal, say, tell
 from sinkchat.errors import UsageError
 from sinkchat.settings import Settings
 
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     from sinkchat.lab.work import Moment
 
 STDOUT = "-"
+
+DONE, FAILED, INTERRUPTED = 0, 1, 130
 
 DRAWN = "█⣿"
 """Where these cannot be shown, curves and maps are drawn in ASCII."""
@@ -37,10 +40,13 @@ class Outputs:
     force: bool = False
     resume: bool = False
 
-    def check(self) -> Evaluation | None:
-        """Before anything is measured: files that cannot be written, or must not be, are told. Returns the evaluation
-        to go on with, if there is one. Raises `UsageError`."""
-        from sinkchat.lab.files import document
+    @classmethod
+    def asked_for(cls, arguments: argparse.Namespace) -> Outputs:
+        return cls(arguments.json, arguments.csv, arguments.html, arguments.force, arguments.resume_run)
+
+    def check(self) -> None:
+        """Before anything is measured: files that cannot be written, or must not be, are told. Raises
+        `UsageError`."""
         from sinkchat.lab.files.saving import check_target
 
         if self.resume and self.json in (None, STDOUT):
@@ -56,6 +62,12 @@ class Outputs:
         names = [check_target(file) for file in (self.json, self.csv, self.html) if file not in (None, STDOUT)]
         if len(set(names)) < len(names):
             raise UsageError("One file cannot hold two formats; give each of --json, --csv and --html its own.")
+
+    def earlier(self) -> Evaluation | None:
+        """The evaluation to go on with, if there is one. Raises `UsageError`."""
+        from sinkchat.lab.files import document
+        from sinkchat.lab.files.saving import check_target
+
         if self.resume and self.json is not None and check_target(self.json).exists():
             return document.read(self.json)
         return None
@@ -103,7 +115,8 @@ def measure(
     from sinkchat.lab.source import read_text
 
     rules = plan.rules()
-    before = outputs.check()
+    outputs.check()
+    before = outputs.earlier()
     source = read_text(text)
     keep_log()
     with Interrupt() as interrupt:
@@ -140,17 +153,17 @@ class _Said:
     """One line on standard error for each run that is done."""
 
     def __init__(self, before: Evaluation) -> None:
-        self._told = {run.rule for run in before.runs if run.complete}
+        self._told = {run.rule: run for run in before.runs}
 
     def news(self, evaluation: Evaluation) -> None:
         for run in evaluation.runs:
-            if run.rule not in self._told:
-                self._told.add(run.rule)
+            if self._told.get(run.rule) is not run:  # an earlier one may be read again
+                self._told[run.rule] = run
                 tell(f"{_line(run)}\n")
 
 
 def _line(run: Run) -> str:
-    """`4 sinks, window 512: perplexity 11.6 after the first eviction, 1.10 times the full cache's, 512 tokens/s`"""
+    """`4 sinks, window 512: perplexity 11.6 after the first eviction, 1.10 times the full cache's on the same ...`"""
     from sinkchat.lab.telling import numerals
 
     evicted = run.loss_after is not None
@@ -158,8 +171,33 @@ def _line(run: Run) -> str:
     if evicted:
         words += " after the first eviction"
     if run.loss_full_same_positions is not None:
-        words += f", {numerals.ratio(run.loss_same_positions, run.loss_full_same_positions)} times the full cache's"
+        times = numerals.ratio(run.loss_same_positions, run.loss_full_same_positions)
+        words += f", {times} times the full cache's on the same tokens"
     return f"{words}; {run.tokens:,} tokens, {run.tokens_per_second:,.0f} a second"
+
+
+def text_of(arguments: argparse.Namespace) -> str | None:
+    """The one text that is named. Raises `UsageError`."""
+    words = arguments.words
+    if len(words) > 1:
+        raise UsageError(
+            f"`sinkchat {arguments.command}` reads one text, not {len(words)}; join them, or pipe them in as -."
+        )
+    return words[0] if words else None
+
+
+def told(measured: Measured, outputs: Outputs, show: Callable[[Evaluation], None]) -> int:
+    """`show` it, write its files, say what went wrong. Returns the exit code. Raises `SinkchatError`."""
+    if outputs.json != STDOUT:
+        show(measured.evaluation)
+    outputs.finish(measured.evaluation)
+    for failure in measured.failures:
+        complain(failure)
+    if measured.interrupted:
+        ways = "; go on with --resume" if outputs.json not in (None, STDOUT) else ""
+        complain(f"it was ended early, and what was done until then is told{ways}.")
+        return INTERRUPTED
+    return FAILED if measured.failures else DONE
 
 
 def show(evaluation: Evaluation) -> None:

@@ -7,8 +7,8 @@ import math
 from typing import TYPE_CHECKING
 
 from sinkchat.cli import lists
-from sinkchat.cli.measuring import DRAWN, STDOUT, Outputs, measure
-from sinkchat.cli.terminal import can_show, columns, complain, say
+from sinkchat.cli.measuring import DRAWN, Outputs, measure, text_of, told
+from sinkchat.cli.terminal import can_show, columns, say
 from sinkchat.errors import UsageError
 from sinkchat.settings import Settings
 
@@ -18,21 +18,18 @@ if TYPE_CHECKING:
 
 SWEEP = (0, 1, 2, 4, 8, 16)
 
-DONE, FAILED, INTERRUPTED = 0, 1, 130
-
 
 def run(arguments: argparse.Namespace, settings: Settings, command: tuple[str, ...]) -> int:
     """Returns the exit code: 1 when the device failed, 130 when it was interrupted. Raises `SinkchatError`."""
     from sinkchat.lab.plan import Plan
 
-    if len(arguments.words) > 1:
-        raise UsageError(
-            f"`sinkchat sinks` reads one text, not {len(arguments.words)}; join them, or pipe them in as -."
-        )
+    text = text_of(arguments)
     if arguments.positions is not None:
         raise UsageError("`sinkchat sinks` does not take --positions; `sinkchat eval` does.")
     window = lists.number("--window", arguments.window, 1) if arguments.window is not None else 512
     sweep = lists.numbers("--sinks", arguments.sinks) if arguments.sinks is not None else SWEEP
+    if len(sweep) < 2:
+        raise UsageError("`sinkchat sinks` compares numbers of sinks; give two or more, such as --sinks 0,4.")
     plan = Plan(
         policies=("full", "sinks"),
         windows=(window,),
@@ -40,34 +37,31 @@ def run(arguments: argparse.Namespace, settings: Settings, command: tuple[str, .
         tokens=lists.number("--tokens", arguments.tokens, 2) if arguments.tokens is not None else None,
         per_token=True,  # runs are compared token by token
     )
-    outputs = Outputs(arguments.json, arguments.csv, arguments.html, arguments.force, arguments.resume_run)
-    text = arguments.words[0] if arguments.words else None
-    measured = measure(plan, text, settings, outputs, command, None)
-    if outputs.json != STDOUT:
-        show(measured.evaluation)
-    outputs.finish(measured.evaluation)
-    for failure in measured.failures:
-        complain(failure)
-    if measured.interrupted:
-        complain("it was ended early, and what was done until then is told.")
-        return INTERRUPTED
-    return FAILED if measured.failures else DONE
+    outputs = Outputs.asked_for(arguments)
+    return told(measure(plan, text, settings, outputs, command, None), outputs, show)
 
 
 def show(evaluation: Evaluation) -> None:
     """The sweep, what it says, and which heads rest on the sinks; on standard output."""
     from sinkchat.lab.advice import advise
+    from sinkchat.lab.telling.numerals import plain
     from sinkchat.lab.terminal.heads import head_map
 
     if not any(run.complete and run.first_eviction is not None for run in evaluation.runs):
         return
+    ascii = not can_show(DRAWN)
     advice = advise(evaluation)
-    parts = [_sweep(advice), _sentences(advice)]
-    heads = advice.chosen.run.sink_share_heads
-    if heads is not None:
-        title = f"What each head gives the {_sinks(advice.sinks)}, past the first eviction"
-        parts.append(head_map(heads, columns(), title, ascii=not can_show(DRAWN)))
-    say("\n\n".join(part.rstrip("\n") for part in parts if part) + "\n")
+    parts = [_sweep(advice)]
+    if evaluation.complete:
+        parts.append(_sentences(advice))
+        heads = advice.chosen.run.sink_share_heads
+        if heads is not None and advice.sinks:
+            title = f"What each head gives the {_sinks(advice.sinks)}, past the first eviction"
+            parts.append(head_map(heads, columns(), title, ascii=ascii))
+    else:
+        parts.append("Not every number of sinks was read to the end, so nothing is said of how many are enough.")
+    text = "\n\n".join(part.rstrip("\n") for part in parts) + "\n"
+    say(plain(text) if ascii else text)
 
 
 def _sweep(advice: Advice) -> str:
@@ -84,13 +78,15 @@ def _sweep(advice: Advice) -> str:
 def _sentences(advice: Advice) -> str:
     from sinkchat.lab.advice import resting
 
-    best = min(advice.compared, key=lambda one: one.excess)
+    best = advice.best
     none = next((one for one in advice.compared if one.run.rule.sinks == 0), None)
     chosen = advice.chosen
     window = chosen.run.rule.window
     if advice.sinks == 0:
         words = f"With a window of {window:,} this model needs no sinks on this text: without them its mean loss is "
-        return words + f"within {chosen.excess:.3f} nats of the best, {_sinks(best.run.rule.sinks)}."
+        if chosen.run is best.run:
+            return words + "the lowest of all."
+        return words + f"{chosen.excess:.3f} nats above the lowest, with {_sinks(best.run.rule.sinks)}."
     verb = "is" if advice.sinks == 1 else "are"
     words = (
         f"{_sinks(advice.sinks)} {verb} enough with a window of {window:,}: the mean loss past the first eviction is "

@@ -9,10 +9,8 @@ from statistics import fmean
 
 from sinkchat.engine.events import Heads
 from sinkchat.errors import UsageError
+from sinkchat.lab import order
 from sinkchat.lab.results import Evaluation, Run
-
-ENOUGH_NATS = 0.02
-"""Sinks are enough when no number of them has a mean loss lower by more than this: two per cent of perplexity."""
 
 HALF = 0.5
 """A head that gives the sinks more than this is said to rest on them."""
@@ -34,6 +32,8 @@ class Advice:
     """The fewest sinks that are enough, and what says so."""
 
     chosen: Compared
+    best: Compared
+    """With the lowest loss."""
     compared: Sequence[Compared]
     """All runs, by their number of sinks."""
 
@@ -64,11 +64,10 @@ def advise(evaluation: Evaluation) -> Advice:
     if not runs:
         raise UsageError("No run came to its end, so nothing can be said of the number of sinks; let one come to it.")
     runs.sort(key=lambda run: run.rule.sinks)
-    best = min(runs, key=_loss)
-    compared = [_beside(run, best) for run in runs]
-    # nan is less than nothing: what is not finite is never enough
-    chosen = next((one for one in compared if one.excess <= ENOUGH_NATS), _beside(best, best))
-    return Advice(chosen, compared)
+    best, enough = min(runs, key=order.after), order.fewest_enough(runs)
+    compared = {run.rule: _beside(run, best) for run in runs}
+    assert enough is not None
+    return Advice(compared[enough.rule], compared[best.rule], tuple(compared.values()))
 
 
 def resting(heads: Heads | None, above: float = HALF) -> list[Resting]:
@@ -80,11 +79,6 @@ def resting(heads: Heads | None, above: float = HALF) -> list[Resting]:
         if share is not None and share > above
     ]
     return sorted(found, key=lambda one: -one.share)
-
-
-def _loss(run: Run) -> float:
-    assert run.loss_after is not None
-    return math.inf if math.isnan(run.loss_after) else run.loss_after
 
 
 def _beside(run: Run, best: Run) -> Compared:

@@ -6,7 +6,10 @@ import math
 from collections.abc import Sequence
 
 from sinkchat.cache.policy import Policy
-from sinkchat.lab.results import Evaluation, Generation, Rule, Run
+from sinkchat.lab.results import Evaluation, Generation, Recall, Rule, Run
+
+ALIKE_NATS = 0.02
+"""Mean losses that differ by less are called alike: two per cent of perplexity."""
 
 _POLICIES: dict[Policy, int] = {"full": 0, "window": 1, "sinks": 2, "recompute": 3}
 _TOKENS = {"text": 0, "newlines": 1, "random": 2}
@@ -75,10 +78,16 @@ def after(run: Run) -> float:
     return math.inf if loss is None or math.isnan(loss) else loss
 
 
+def compared_throughout(run: Run) -> bool:
+    """Whether all tokens past the first eviction have a control."""
+    same, loss = run.loss_same_positions, run.loss_after
+    return same is not None and loss is not None and abs(loss - same) < 1e-9
+
+
 def fewest_enough(runs: Sequence[Run]) -> Run | None:
-    """The run with the fewest sinks whose perplexity is within 2 % of the best of these."""
+    """The run with the fewest sinks whose loss is alike to the lowest of these, or below it."""
     best = min((after(run) for run in runs), default=math.inf)
-    near = [run for run in runs if after(run) <= best + math.log(1.02)]
+    near = [run for run in runs if after(run) <= best + ALIKE_NATS]
     return min(near, key=lambda run: (run.rule.sinks, run.rule.window or 0), default=None)
 
 
@@ -108,7 +117,6 @@ def by_rule(drawn: Sequence[Generation]) -> dict[Rule, list[Generation]]:
     return groups
 
 
-def mean(values: Sequence[float | None]) -> float | None:
-    """Of those that are there."""
-    known = [value for value in values if value is not None]
-    return sum(known) / len(known) if known else None
+def by_distance(asked: Sequence[Recall]) -> list[Recall]:
+    """In the order of a table, each rule's facts from near to far."""
+    return sorted(asked, key=lambda one: (place(one.rule), one.distance, not one.visible))

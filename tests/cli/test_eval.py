@@ -158,6 +158,16 @@ def test_sinks_are_counted_and_heads_are_shown(text, tmp_path, capsys) -> None:
     ]
 
 
+def test_a_sweep_that_ended_early_advises_nothing(text, capsys, interrupted) -> None:
+    """Without sinks is all that was read: that none are needed is not known."""
+    interrupted(22)
+    assert main.main(["sinks", text, *RUN, "--sinks", "0,4"]) == 130
+    out = capsys.readouterr().out
+    assert "above the best, nats" in out
+    assert "nothing is said of how many are enough" in out
+    assert "needs no sinks" not in out
+
+
 def test_sinks_that_are_ended_early_tell_what_they_can(text, capsys, interrupted) -> None:
     interrupted(1)
     assert main.main(["sinks", text, *RUN]) == 130
@@ -195,6 +205,7 @@ def test_sinks_that_are_ended_early_tell_what_they_can(text, capsys, interrupted
         (["eval", "--generate", "0"], "--generate"),
         (["sinks", "--window", "64,128"], "--window"),
         (["sinks", "--positions", "absolute"], "--positions"),
+        (["sinks", "--sinks", "4"], "two or more"),
         (["sinks", "--policies", "full"], "--policies"),
     ],
 )

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from sinkchat.engine.events import Heads
-from sinkchat.lab.results import Evaluation, Generation, HeadMap, Point, Recall, Rule, Run, Subject
+from sinkchat.lab.results import FULL, Evaluation, Generation, HeadMap, Point, Recall, Rule, Run, Subject
 
 LAYERS, HEADS, TRAINED = 30, 9, 8192
 BYTES_PER_ENTRY = LAYERS * 3 * 64 * 2 * 4
@@ -27,8 +27,6 @@ SUBJECT = Subject(
     text_sha256="5d1f0c" * 10 + "abcd",
     text_tokens=181_342,
 )
-
-FULL = Rule("full")
 
 
 def evaluation(

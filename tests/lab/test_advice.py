@@ -10,7 +10,8 @@ from dataclasses import replace
 import pytest
 
 from sinkchat.errors import UsageError
-from sinkchat.lab.advice import ENOUGH_NATS, advise, resting
+from sinkchat.lab.advice import advise, resting
+from sinkchat.lab.order import ALIKE_NATS
 from sinkchat.lab.results import Evaluation, Rule, Run
 from tests.lab import sample
 
@@ -50,6 +51,7 @@ def test_the_fewest_that_no_other_number_betters_by_much_are_enough(above, enoug
     advice = advise(sweep(above))
     assert advice.sinks == enough
     assert [one.run.rule.sinks for one in advice.compared] == sorted(above)
+    assert advice.best.run.loss_after == min(one.run.loss_after for one in advice.compared)
 
 
 def test_the_excess_is_over_the_same_tokens_and_has_an_error() -> None:
@@ -65,7 +67,7 @@ def test_the_excess_is_over_the_same_tokens_and_has_an_error() -> None:
 
 
 def test_losses_that_are_no_numbers_are_never_enough() -> None:
-    good = sweep({1: 0.0, 4: ENOUGH_NATS / 2})
+    good = sweep({1: 0.0, 4: ALIKE_NATS / 2})
     broken = a_run(0, [None, *[math.nan] * 2999])
     assert advise(replace(good, runs=(broken, *good.runs))).sinks == 1
 

@@ -43,10 +43,9 @@ def _alike(runs: Sequence[Run], colours: Colours, value: Callable[[Point], int])
     """A line for each course that occurs, named after the rules that take it."""
     courses: dict[tuple[tuple[float, float], ...], list[Run]] = {}
     for run in runs:
-        middles = smooth.middle(run.curve, run.tokens)
-        course = [(at, float(value(point))) for at, point in zip(middles, run.curve, strict=True)]
-        size = max(1, -(-len(course) // smooth.MOST))
-        courses.setdefault(tuple(course[::size]), []).append(run)
+        middles = smooth.middles(run)
+        course = tuple((at, float(value(point))) for at, point in zip(middles, run.curve, strict=True))
+        courses.setdefault(course, []).append(run)
     lines = []
     for points, same in courses.items():
         sample = max(same, key=lambda run: (order.is_plain(run.rule), run.rule.policy == "sinks"))
@@ -98,7 +97,7 @@ def _share_chart(evaluation: Evaluation, colours: Colours, runs: Sequence[Run], 
 
 
 def _whose(runs: Sequence[Run]) -> str:
-    watched = sorted({run.watched for run in runs if run.rule.policy != "sinks" or not run.rule.sinks})
+    watched = sorted({run.watched for run in runs if not run.rule.sinks})
     if not watched:
         return "What the sinks take."
     oldest = f"{watched[0]:,}" if len(watched) == 1 else f"{watched[0]:,} to {watched[-1]:,}"
@@ -110,8 +109,5 @@ def _has_shares(run: Run) -> bool:
 
 
 def _shares(run: Run) -> list[tuple[float, float]]:
-    points = [
-        Point(point.position, math.nan if point.sink_share is None else point.sink_share, 0, 0, None)
-        for point in run.curve
-    ]
-    return smooth.line(points, run.first_eviction, run.tokens, 1)
+    shares = [math.nan if point.sink_share is None else point.sink_share for point in run.curve]
+    return list(zip(smooth.middles(run), shares, strict=True))

@@ -9,7 +9,7 @@ from sinkchat.lab import order
 from sinkchat.lab.report.frame import LABELLED, Figure, both_widths, eviction_marks, shown_windows
 from sinkchat.lab.report.palette import Colours
 from sinkchat.lab.report.svg import Level, Line
-from sinkchat.lab.results import Evaluation, Point, Run
+from sinkchat.lab.results import Evaluation, Run
 from sinkchat.lab.telling import scale, smooth
 
 PALE = 2
@@ -89,30 +89,30 @@ def _gaps(runs: Sequence[Run]) -> str:
 def _above_full(evaluation: Evaluation, colours: Colours, runs: Sequence[Run]) -> Figure | None:
     """Difference to the control: what the text itself does is out of it. Only where the full cache is one."""
     full = next((run for run in runs if run.rule.policy == "full"), None)
-    trained = evaluation.subject.trained_length
     if full is None:
         return None
-    control = {point.position: point.loss for point in full.curve if point.position + evaluation.bin <= trained}
-    named = order.telling([run for run in runs if run is not full], LABELLED - 1)
-    lines = []
-    last = 0
+    trained = evaluation.subject.trained_length
+    compared = []
     for run in runs:
-        both = [point for point in run.curve if point.position in control]
-        if run is full or run.first_eviction is None or len(both) < 3 or both[-1].position <= run.first_eviction:
-            continue
-        last = max(last, both[-1].position + evaluation.bin)
-        span = smooth.span_of(len(both))
-        apart = [
-            Point(point.position, point.loss - control[point.position], point.kv_entries, point.evicted, None)
-            for point in both
-        ]
-        points = smooth.line(apart, run.first_eviction, both[-1].position + evaluation.bin, span)
-        lines.append(Line(order.short_name(run.rule), colours.of(run.rule), points, quiet=run not in named))
-    if not lines:
+        curve = above(run, full, evaluation.bin, trained)
+        if run.first_eviction is not None and len(curve) >= 3 and curve[-1][0] > run.first_eviction:
+            compared.append((run, curve))
+    if not compared:
         return None
+    span = smooth.span_of(max(len(curve) for _, curve in compared))
+    named = order.telling([run for run, _ in compared], LABELLED - 1)
+    lines = [
+        Line(
+            order.short_name(run.rule),
+            colours.of(run.rule),
+            smooth.line(curve, run.first_eviction, span),
+            quiet=run not in named,
+        )
+        for run, curve in compared
+    ]
     values = [value for line in lines for _, value in line.points]
     up = [scale.linear([0.0, *values], "loss above the full cache's, nats", room=room) for room in (5, 4)]
-    last = min(last, max(run.tokens for run in runs))
+    last = min(full.tokens, trained, max(run.tokens for run, _ in compared))
     return Figure(
         "",
         both_widths(
@@ -120,9 +120,23 @@ def _above_full(evaluation: Evaluation, colours: Colours, runs: Sequence[Run]) -
             [(scale.tokens(last), up[0]), (scale.tokens(last, room=4), up[1])],
             height=250,
             described=f"How far each rule's loss lies above the full cache's: {', '.join(one.name for one in lines)}",
-            marks=eviction_marks(runs, evaluation, last),
+            marks=eviction_marks([run for run, _ in compared], evaluation, last),
             levels=[Level(0.0, "full cache", "k-full")],
         ),
         f"The same, less the full cache's loss on the same tokens; means over about {span * evaluation.bin:,} "
         "tokens, before and after the first eviction apart. 0.69 nats are twice the perplexity.",
     )
+
+
+def above(run: Run, full: Run, bin: int, trained: int) -> list[tuple[float, float]]:
+    """(middle of a bin, mean loss above the full cache's): of the bins that hold the same tokens in both, within the
+    trained length."""
+    control = {(point.position, min(point.position + bin, full.tokens)): point.loss for point in full.curve}
+    # replaced tokens have no loss, so a bin with some of them is a mean over fewer
+    first = 0 if run.rule.sink_tokens == "text" else run.rule.sinks
+    found = []
+    for middle, point in zip(smooth.middles(run), run.curve, strict=True):
+        end = min(point.position + bin, run.tokens)
+        if first <= point.position and end <= trained and (point.position, end) in control:
+            found.append((middle, point.loss - control[point.position, end]))
+    return found

@@ -113,7 +113,7 @@ def _head_maps(evaluation: Evaluation) -> str:
     shown = order.telling(mapped, MAPPED)
     rows = []
     for run in shown:
-        whose = "sinks" if run.rule.policy == "sinks" and run.rule.sinks else f"{run.watched:,} oldest entries"
+        whose = "sinks" if run.rule.sinks else f"{run.watched:,} oldest entries"
         rows.append(f"<h3>{escape(run.rule.name)}: share of the {whose}</h3>{row_of_maps(run)}")
     if not rows:
         return ""

@@ -40,6 +40,7 @@ def sinks_chart(evaluation: Evaluation, colours: Colours) -> list[Figure]:
         (run.rule.window or 0, run.loss_full_same_positions)
         for group in shown.values()
         for run in group
+        if order.compared_throughout(run)
         if run.loss_full_same_positions is not None and math.isfinite(run.loss_full_same_positions)
     }
     # One control for each window, over the same tokens as its runs; with more than two they would hide the runs.
@@ -125,9 +126,10 @@ def distance_chart(evaluation: Evaluation, colours: Colours) -> list[Figure]:
 
 
 def _cut(evaluation: Evaluation) -> list[Run]:
-    """Runs from which entries left, with a perplexity to show."""
+    """Runs from which entries left, with a perplexity to show, over all of the tokens: figures of a run that ended
+    early are of others."""
     return [
         run
         for run in order.ordered(evaluation.runs)
-        if run.first_eviction is not None and run.loss_after is not None and math.isfinite(run.loss_after)
+        if run.complete and run.loss_after is not None and math.isfinite(run.loss_after)
     ]

@@ -7,6 +7,7 @@ from html import escape
 
 from sinkchat.chat.printable import visible
 from sinkchat.lab import order
+from sinkchat.lab.figures import mean
 from sinkchat.lab.report.palette import Colours
 from sinkchat.lab.results import Evaluation, Generation, Rule
 from sinkchat.lab.telling import numerals
@@ -101,14 +102,14 @@ def generation(evaluation: Evaluation, colours: Colours) -> str:
             name(rule, colours),
             numerals.count(len(drawn)),
             numerals.count(sum(one.tokens for one in drawn)),
-            numerals.percent(order.mean([one.loop_rate for one in drawn])),
+            numerals.percent(mean([one.loop_rate for one in drawn])),
             f"{sum(one.loop_at is not None for one in drawn)} of {len(drawn)}",
             *(
-                numerals.percent(order.mean([one.distinct[n] if n < len(one.distinct) else None for one in drawn]))
+                numerals.percent(mean([one.distinct[n] if n < len(one.distinct) else None for one in drawn]))
                 for n in range(4)
             ),
-            numerals.nats(order.mean([one.loss for one in drawn])),
-            numerals.nats(order.mean([one.loss_full for one in drawn])),
+            numerals.nats(mean([one.loss for one in drawn])),
+            numerals.nats(mean([one.loss_full for one in drawn])),
         )
         for rule, drawn in groups.items()
     ]
@@ -143,7 +144,7 @@ def recall(evaluation: Evaluation, colours: Colours) -> str:
         ("chance", ""),
         ("loss of the", "right answer"),
     )
-    asked = sorted(evaluation.recall, key=lambda one: (order.place(one.rule), one.distance, not one.visible))
+    asked = order.by_distance(evaluation.recall)
     rows = [
         (
             name(one.rule, colours),

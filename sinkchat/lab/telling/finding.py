@@ -11,8 +11,6 @@ from sinkchat.lab.telling import numerals
 
 FLAT_NATS = 0.05
 """A loss whose trend, from the first eviction to the end, adds less than this is called flat."""
-APART = 0.02
-"""Perplexities that differ by less than this part are called alike."""
 
 
 def headline(evaluation: Evaluation) -> str:
@@ -27,6 +25,8 @@ def headline(evaluation: Evaluation) -> str:
             "No bounded cache was measured."
         )
     cut = [run for run in bounded if run.first_eviction is not None and run.loss_after is not None]
+    # what ended early is of other tokens, and is told only where there is nothing else
+    cut = [run for run in cut if run.complete] or cut
     if not cut:
         longest = max(run.tokens for run in bounded)
         return (
@@ -160,7 +160,7 @@ def _without(run: Run, sinks: Run) -> str:
     if run.collapse_at is not None:
         told += f", parting from the full cache at position {run.collapse_at:,}"
     gap = order.after(run) - order.after(sinks)
-    if abs(gap) < math.log(1 + APART):
+    if abs(gap) < order.ALIKE_NATS:
         told += ": no difference worth telling"
     elif gap < 0:
         told += ": lower than with them"
@@ -181,7 +181,7 @@ def _trend(run: Run) -> str:
         return f"the loss parts from the full cache's at position {run.collapse_at:,} and stays apart"
     # Beside the control what the text itself does is out of the slope, but only as far as there is a control.
     slope, error = run.slope_after, run.slope_error
-    if _has_control_throughout(run):
+    if order.compared_throughout(run):
         slope, error = run.slope_over_full, run.slope_over_full_error
     if slope is None or error is None or run.first_eviction is None or not math.isfinite(slope + error):
         return "the loss is measured over too few tokens for a trend"
@@ -191,7 +191,7 @@ def _trend(run: Run) -> str:
     if abs(slope) <= 2 * error:
         return "the loss shows no trend that these figures can tell from chance"
     by = numerals.slope(abs(slope), error)[1:]
-    beside = " against the full cache's" if _has_control_throughout(run) else ""
+    beside = " against the full cache's" if order.compared_throughout(run) else ""
     return f"the loss {'rises' if slope > 0 else 'falls'} by {by} nats per 1,000 tokens{beside}"
 
 
@@ -200,14 +200,8 @@ def _times(run: Run) -> str:
     if run.loss_same_positions is None or run.loss_full_same_positions is None:
         return ""
     # The figure before this one is over all of the text: where the control reaches less far, the two are not one.
-    where = "the full cache's" if _has_control_throughout(run) else "the full cache's where that is a control"
+    where = "the full cache's" if order.compared_throughout(run) else "the full cache's where that is a control"
     return f", {numerals.ratio(run.loss_same_positions, run.loss_full_same_positions)} times {where}"
-
-
-def _has_control_throughout(run: Run) -> bool:
-    """Whether all tokens past the first eviction are compared."""
-    same, after = run.loss_same_positions, run.loss_after
-    return same is not None and after is not None and abs(after - same) < 1e-9
 
 
 def _window(run: Run) -> str:

@@ -5,31 +5,30 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from sinkchat.lab.results import Point, Run
+from sinkchat.lab.results import Run
 
-MOST = 480
-"""Points of a line; more are joined by their mean, in groups of equal size."""
+Curve = Sequence[tuple[float, float]]
+"""(middle of a bin, what it is the mean of)."""
 
 
 def smoothed(run: Run, span: int) -> list[tuple[float, float]]:
-    """(middle of the bin, mean loss of the `span` bins around it), each side of the first eviction apart.
+    """The run's losses: the mean of the `span` bins around each, each side of the first eviction apart.
 
     Near an edge the mean is over the bins that are there. A bin that is no finite number is a gap and is left out of
     its neighbours' means.
     """
-    return line(run.curve, run.first_eviction, run.tokens, span)
+    losses = [point.loss for point in run.curve]
+    return line(list(zip(middles(run), losses, strict=True)), run.first_eviction, span)
 
 
-def line(points: Sequence[Point], first_eviction: int | None, tokens: int, span: int) -> list[tuple[float, float]]:
-    """As `smoothed`, of any points; `tokens` is where the last bin ends."""
-    middles = middle(points, tokens)
+def line(curve: Curve, first_eviction: int | None, span: int) -> list[tuple[float, float]]:
+    """As `smoothed`, of anything."""
     # The bin in which the first entry left is counted where most of its tokens are.
-    cut = len(points) if first_eviction is None else sum(at <= first_eviction for at in middles)
-    size = max(1, -(-len(points) // MOST))
+    cut = len(curve) if first_eviction is None else sum(at <= first_eviction for at, _ in curve)
     result: list[tuple[float, float]] = []
-    for start, end in ((0, cut), (cut, len(points))):
-        means = running_mean([point.loss for point in points[start:end]], span)
-        result += thinned(list(zip(middles[start:end], means, strict=True)), size)
+    for part in (curve[:cut], curve[cut:]):
+        means = running_mean([value for _, value in part], span)
+        result += [(at, mean) for (at, _), mean in zip(part, means, strict=True)]
     return result
 
 
@@ -38,10 +37,11 @@ def span_of(bins: int) -> int:
     return max(1, bins // 20) | 1
 
 
-def middle(points: Sequence[Point], tokens: int) -> list[float]:
-    """Position of the middle of each bin."""
-    ends = [point.position for point in points[1:]] + [max(tokens, points[-1].position + 1) if points else 0]
-    return [(point.position + end - 1) / 2 for point, end in zip(points, ends, strict=True)]
+def middles(run: Run) -> list[float]:
+    """Position of the middle of each bin of the run's curve."""
+    starts = [point.position for point in run.curve]
+    ends = [*starts[1:], max(run.tokens, starts[-1] + 1)] if starts else []
+    return [(start + end - 1) / 2 for start, end in zip(starts, ends, strict=True)]
 
 
 def running_mean(values: Sequence[float], span: int) -> list[float]:
@@ -57,11 +57,3 @@ def running_mean(values: Sequence[float], span: int) -> list[float]:
         known = counts[high] - counts[low]
         result.append((totals[high] - totals[low]) / known if math.isfinite(value) and known else math.nan)
     return result
-
-
-def thinned(line: Sequence[tuple[float, float]], size: int) -> list[tuple[float, float]]:
-    """Each point the mean of `size` neighbours; a gap makes a gap of its group."""
-    if size <= 1:
-        return list(line)
-    groups = [line[start : start + size] for start in range(0, len(line), size)]
-    return [(sum(x for x, _ in group) / len(group), sum(y for _, y in group) / len(group)) for group in groups]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from sinkchat.lab import order
+from sinkchat.lab.figures import mean
 from sinkchat.lab.results import Evaluation, Generation, Run
 from sinkchat.lab.telling import numerals
 from sinkchat.lab.terminal.columns import Column, folded, laid_out
@@ -42,7 +43,7 @@ def runs(evaluation: Evaluation, width: int, *, ascii: bool = False) -> str:
 
 def recall(evaluation: Evaluation, width: int, *, ascii: bool = False) -> str:
     """Each rule at each distance."""
-    asked = sorted(evaluation.recall, key=lambda one: (order.place(one.rule), one.distance, not one.visible))
+    asked = order.by_distance(evaluation.recall)
     if not asked:
         return "No facts were asked for."
     columns = [
@@ -67,16 +68,16 @@ def generation(evaluation: Evaluation, width: int, *, ascii: bool = False) -> st
 
     def distinct(n: int) -> Callable[[list[Generation]], str]:
         return lambda drawn: numerals.percent(
-            order.mean([one.distinct[n - 1] if len(one.distinct) >= n else None for one in drawn])
+            mean([one.distinct[n - 1] if len(one.distinct) >= n else None for one in drawn])
         )
 
     columns = [
         column(("", "seeds"), 7, lambda drawn: numerals.count(len(drawn))),
         column(("", "tokens"), 6, lambda drawn: numerals.count(sum(one.tokens for one in drawn))),
-        column(("in", "loops"), 0, lambda drawn: numerals.percent(order.mean([one.loop_rate for one in drawn]))),
+        column(("in", "loops"), 0, lambda drawn: numerals.percent(mean([one.loop_rate for one in drawn]))),
         column(("that", "loop"), 5, lambda drawn: f"{sum(one.loop_at is not None for one in drawn)}/{len(drawn)}"),
         *(column(("distinct", f"{n}-grams"), rank, distinct(n)) for n, rank in ((1, 8), (2, 3), (3, 9), (4, 10))),
-        column(("loss", "drawn"), 4, lambda drawn: numerals.nats(order.mean([one.loss for one in drawn]))),
-        column(("loss", "full"), 1, lambda drawn: numerals.nats(order.mean([one.loss_full for one in drawn]))),
+        column(("loss", "drawn"), 4, lambda drawn: numerals.nats(mean([one.loss for one in drawn]))),
+        column(("loss", "full"), 1, lambda drawn: numerals.nats(mean([one.loss_full for one in drawn]))),
     ]
     return laid_out("rule", [rule.name for rule in groups], columns, width, ascii)

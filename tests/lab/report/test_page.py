@@ -13,10 +13,10 @@ from html.parser import HTMLParser
 import pytest
 
 from sinkchat.lab import order
-from sinkchat.lab.report import palette, svg
+from sinkchat.lab.report import losses, palette, svg, sweeps
 from sinkchat.lab.report.page import html
 from sinkchat.lab.report.recall import interval
-from sinkchat.lab.results import Evaluation, Generation, HeadMap, Point, Recall, Rule
+from sinkchat.lab.results import FULL, Evaluation, Generation, HeadMap, Point, Recall, Rule
 from sinkchat.lab.telling import numerals, scale, smooth
 from tests.lab import sample
 
@@ -183,10 +183,38 @@ def _contrast(one: str, other: str) -> float:
 
 
 def test_the_smoothed_line_does_not_mix_what_was_before_with_what_came_after() -> None:
-    before = [Point(position, 2.0, 512, 0, None) for position in range(0, 500, 50)]
-    after = [Point(position, 8.0, 512, 0, None) for position in range(500, 1000, 50)]
-    line = smooth.line([*before, *after], 499, 1000, 7)
+    before = [(position + 24.5, 2.0) for position in range(0, 500, 50)]
+    after = [(position + 24.5, 8.0) for position in range(500, 1000, 50)]
+    line = smooth.line([*before, *after], 499, 7)
     assert {value for _, value in line} == {2.0, 8.0}
+
+
+def test_a_run_is_above_the_full_cache_where_both_are_means_of_the_same_tokens() -> None:
+    full, run = sample.evaluation([FULL, FOUR], tokens=640).runs
+    points = [Point(at, 1.0 + at / 100, at, 0, None) for at in range(0, 96, 16)]
+    full = replace(full, tokens=90, curve=tuple(points))
+    run = replace(run, tokens=96, curve=tuple(replace(point, loss=point.loss + 2.0) for point in points))
+    assert [at for at, _ in losses.above(run, full, 16, 90)] == [7.5, 23.5, 39.5, 55.5, 71.5], "the last is cut"
+    assert {round(value, 9) for _, value in losses.above(run, full, 16, 90)} == {2.0}
+    assert len(losses.above(replace(run, tokens=90), full, 16, 90)) == 6
+    assert len(losses.above(replace(run, tokens=90), full, 16, 89)) == 5, "past the trained length"
+    other = replace(run.rule, sink_tokens="newlines")
+    assert len(losses.above(replace(run, rule=other), full, 16, 90)) == 4, "replaced tokens have no loss"
+
+
+def test_a_sweep_shows_no_run_that_ended_early_and_no_control_of_other_tokens() -> None:
+    evaluation = sample.evaluation([FULL, *(Rule("sinks", sinks=n, window=512) for n in (1, 2, 4))])
+    colours = palette.Colours(evaluation)
+    (whole,) = sweeps.sinks_chart(evaluation, colours)
+    assert "full cache, same tokens" in whole.body
+    beyond = [replace(run, loss_after=run.loss_after and run.loss_after + 1) for run in evaluation.runs]
+    (without,) = sweeps.sinks_chart(replace(evaluation, runs=beyond), colours)
+    assert "full cache" not in without.body
+    early = [replace(run, complete=run.rule.sinks != 4) for run in evaluation.runs]
+    (left,) = sweeps.sinks_chart(replace(evaluation, runs=early), colours)
+    assert "against 1, 2 sinks" in left.body
+    lone = [replace(run, complete=run.rule.sinks == 4) for run in evaluation.runs]
+    assert sweeps.sinks_chart(replace(evaluation, runs=lone), colours) == []
 
 
 def test_a_gap_stays_a_gap_and_spoils_no_neighbour() -> None:

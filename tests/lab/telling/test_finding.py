@@ -49,6 +49,15 @@ def test_sinks_beside_none_with_a_control() -> None:
     assert finding.control(evaluation).startswith("The control is the full cache on the same tokens")
 
 
+def test_a_run_that_ended_early_is_not_held_against_those_that_did_not() -> None:
+    """Its loss is of other tokens, and may be the lowest for no reason of its own."""
+    evaluation = with_losses(2.4, 3.0, 2.3)
+    easy = replace(evaluation.runs[2], rule=replace(FOUR, sinks=8), complete=False, loss_after=1.0)
+    assert finding.headline(replace(evaluation, runs=[*evaluation.runs, easy])) == finding.headline(evaluation)
+    alone = replace(evaluation, runs=[evaluation.runs[0], easy])
+    assert finding.headline(alone).startswith("With 8 sinks")
+
+
 def test_without_a_control_nothing_is_compared_with_one() -> None:
     evaluation = with_losses(math.log(11.6), math.log(20.2), None)
     assert finding.headline(evaluation) == (
