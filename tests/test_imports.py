@@ -88,6 +88,14 @@ def test_a_command_that_needs_no_model_imports_neither_torch_nor_transformers_no
         "sinkchat.cli.ask",
         "sinkchat.cli.chat",
         "sinkchat.cli.opening",
+        "sinkchat.cli.eval",
+        "sinkchat.cli.sinks",
+        "sinkchat.lab.agenda",
+        "sinkchat.lab.source",
+        "sinkchat.lab.verdict",
+        "sinkchat.lab.files.document",
+        "sinkchat.lab.report.page",
+        "sinkchat.lab.terminal.tables",
     ],
 )
 def test_these_are_free_of_torch_and_of_the_screen(module: str) -> None:

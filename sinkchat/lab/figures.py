@@ -10,9 +10,11 @@ import math
 from collections.abc import Sequence
 from itertools import accumulate, islice
 
-from sinkchat.lab.results import COLLAPSE_NATS, COLLAPSE_TOKENS
-
 Losses = Sequence[float | None]
+
+COLLAPSE_NATS = 0.5
+COLLAPSE_TOKENS = 256
+"""Losses that lie so far above a control's, in the mean over so many tokens, have parted from it."""
 
 POINTS = 240
 """The most bins that a curve is drawn of."""
@@ -105,8 +107,8 @@ def binned(values: Losses, size: int) -> list[float | None]:
 
 def _pairs(values: Losses, first: int, last: int | None) -> list[tuple[int, float]]:
     """(position, value) of those that there are."""
-    stop = len(values) if last is None else last + 1
-    return [(at, value) for at, value in enumerate(islice(values, first, stop), first) if value is not None]
+    stop = None if last is None else last + 1
+    return [(at, value) for at, value in enumerate(values[first:stop], first) if value is not None]
 
 
 def _differences(losses: Losses, control: Losses, first: int, last: int | None) -> list[float]:

@@ -10,6 +10,8 @@ from sinkchat.cache.policy import POLICIES, POSITIONS, Policy, Positions, check
 from sinkchat.errors import UsageError
 from sinkchat.lab.results import Rule, SinkTokens
 
+DEFAULT_TOKENS = 6144
+
 SINK_TOKENS: tuple[SinkTokens, ...] = get_args(SinkTokens)
 
 
@@ -24,7 +26,8 @@ class Plan:
     start_positions: tuple[int, ...] = (0,)
     sink_tokens: tuple[SinkTokens, ...] = ("text",)
     tokens: int | None = None
-    """To be read by each run; None: DEFAULT_TOKENS, or all of a shorter text."""
+    """To be read by each run; None: DEFAULT_TOKENS, or four times the largest window if that is more, or all of a
+    shorter text."""
     per_token: bool = False
     generate: int = 0
     """Tokens to generate for each rule and seed."""
@@ -79,6 +82,3 @@ class Plan:
         for tokens in self.sink_tokens:
             if tokens != "text":
                 yield Rule("sinks", "cache", count, window, sink_tokens=tokens)
-
-
-DEFAULT_TOKENS = 6144

@@ -131,10 +131,6 @@ class Run:
     shares: Sequence[float | None] | None = None
 
 
-COLLAPSE_NATS = 0.5
-COLLAPSE_TOKENS = 256
-
-
 @dataclass(frozen=True, slots=True)
 class Generation:
     """One free continuation of a prompt."""

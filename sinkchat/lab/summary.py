@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from sinkchat.engine.events import Heads
-from sinkchat.lab.figures import collapse_at, mean, slope, slope_of_difference
+from sinkchat.lab.figures import binned, collapse_at, mean, slope, slope_of_difference
 from sinkchat.lab.results import HeadMap, Point, Run
 
 if TYPE_CHECKING:
@@ -62,13 +62,13 @@ def summarize(reading: Reading, control: Reading | None, trained: int, bin: int,
 
 def _curve(reading: Reading, bin: int) -> tuple[Point, ...]:
     points = []
-    for start in range(0, len(reading.losses), bin):
-        last = min(start + bin, len(reading.losses)) - 1
-        loss = mean(reading.losses, start, last)
+    means = zip(binned(reading.losses, bin), binned(reading.shares, bin), strict=True)
+    for number, (loss, share) in enumerate(means):
+        end = min((number + 1) * bin, len(reading.losses))
         if loss is not None:
-            held = reading.entries[last]
+            held = reading.entries[end - 1]
             # nothing comes back while a text is read, so what is not held has left
-            points.append(Point(start, loss, held, last + 1 - held, mean(reading.shares, start, last)))
+            points.append(Point(number * bin, loss, held, end - held, share))
     return tuple(points)
 
 

@@ -12,6 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sinkchat.lab.figures import (
+    COLLAPSE_NATS,
+    COLLAPSE_TOKENS,
     POINTS,
     SMALLEST_BIN,
     Losses,
@@ -23,7 +25,6 @@ from sinkchat.lab.figures import (
     slope,
     slope_of_difference,
 )
-from sinkchat.lab.results import COLLAPSE_NATS, COLLAPSE_TOKENS
 
 loss = st.floats(0, 30, width=32)
 texts = st.lists(loss | st.none(), min_size=0, max_size=60)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from sinkchat.lab.results import COLLAPSE_NATS, COLLAPSE_TOKENS
+from sinkchat.lab.figures import COLLAPSE_NATS, COLLAPSE_TOKENS
 from sinkchat.lab.telling.finding import FLAT_NATS
 
 DEFINITIONS: Sequence[tuple[str, str]] = (

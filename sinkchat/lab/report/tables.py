@@ -166,7 +166,7 @@ def recall(evaluation: Evaluation, colours: Colours) -> str:
 def name(rule: Rule, colours: Colours, complete: bool = True, *, short: bool = False) -> str:
     """The rule with a piece of its line, HTML; `short` where the window has a column of its own."""
     told = order.short_name(rule) if short else rule.name
-    marked = "" if complete else " <b>(interrupted)</b>"
+    marked = "" if complete else " <b>(ended early)</b>"
     return (
         '<svg width="18" height="8" viewBox="0 0 18 8" aria-hidden="true">'
         f'<path class="line {colours.of(rule)}" d="M0 4H18"/></svg>{escape(told)}{marked}'

@@ -76,7 +76,7 @@ def incomplete(evaluation: Evaluation) -> str:
     if evaluation.complete and not short:
         return ""
     told = f"; {short} of {len(evaluation.runs)} runs ended early and tell of the tokens they read" if short else ""
-    return f"This evaluation was interrupted{told}."
+    return f"This evaluation did not come to its end{told}."
 
 
 def recall(evaluation: Evaluation) -> str:
@@ -123,7 +123,7 @@ def _without_runs(evaluation: Evaluation) -> str:
         return recall(evaluation)
     if evaluation.generation:
         return "Only free continuations were measured; no text was read."
-    return "Nothing was measured." if evaluation.complete else "Nothing was measured before it was interrupted."
+    return "Nothing was measured." if evaluation.complete else "Nothing was measured yet."
 
 
 def _pair(cut: Sequence[Run]) -> tuple[Run | None, Run | None]:

@@ -38,7 +38,7 @@ def runs(evaluation: Evaluation, width: int, *, ascii: bool = False) -> str:
     text = laid_out("rule", names, columns, width, ascii)
     if all(run.complete for run in read):
         return text
-    return "\n".join([text, *folded("* interrupted: its figures are over the tokens that were read.", width)])
+    return "\n".join([text, *folded("* ended early: its figures are over the tokens that were read.", width)])
 
 
 def recall(evaluation: Evaluation, width: int, *, ascii: bool = False) -> str:

@@ -146,8 +146,8 @@ def test_whatever_the_records_hold_there_is_a_document(case: str) -> None:
 
 def test_an_interrupted_run_is_marked() -> None:
     text = read(html(odd_ones()["the same beside others"]))
-    assert "1 sink (interrupted)" in text
-    assert "This evaluation was interrupted; 1 of" in text
+    assert "1 sink (ended early)" in text
+    assert "This evaluation did not come to its end; 1 of" in text
 
 
 def test_a_million_tokens_and_many_heads_stay_a_small_file() -> None:

@@ -148,7 +148,7 @@ def test_past_the_trained_length_the_missing_control_is_explained() -> None:
 def test_an_interruption_is_said() -> None:
     evaluation = changed(sample.evaluation([FULL, FOUR]), "sinks", complete=False)
     assert finding.incomplete(replace(evaluation, complete=False)) == (
-        "This evaluation was interrupted; 1 of 2 runs ended early and tell of the tokens they read."
+        "This evaluation did not come to its end; 1 of 2 runs ended early and tell of the tokens they read."
     )
     assert finding.incomplete(sample.evaluation([FULL])) == ""
 

@@ -147,7 +147,7 @@ def test_what_is_missing_or_no_number_is_told_as_such() -> None:
         assert "nan" in text
         assert "∞" in text
         assert "e^1,000,000" in text
-        assert "* interrupted" in text
+        assert "* ended early" in text
         assert curves(ruined, width)
 
 
