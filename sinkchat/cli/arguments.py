@@ -128,6 +128,8 @@ def _add(group: argparse._ArgumentGroup, setting: Setting) -> None:
     group.add_argument(setting.flag, metavar=metavar, help=sentence)
 
 
+_TOKENS = "how many tokens of the text each run reads (default: 6144, or four times the largest window)"
+
 _METAVARS = {"text": "TEXT", "place": "NAME", "path": "FILE", "whole": "N", "real": "X"}
 
 
@@ -162,10 +164,16 @@ def _add_eval(commands: argparse._SubParsersAction[_Parser], parents: list[_Pars
     _add_text(command)
     runs = command.add_argument_group("what is run: lists with commas")
     runs.add_argument(
-        "--policies", metavar="P,P", help="of full, window, sinks, recompute (default: the first three)"
+        "--policies",
+        metavar="P,P",
+        help="of full (everything stays), window (the newest alone), sinks (the first and the newest), recompute "
+        "(when full, the older half is dropped and the rest runs again) (default: the first three)",
     )
     runs.add_argument(
-        "--window", default=argparse.SUPPRESS, metavar="N,N", help="KV entries, sinks included (default: 512)"
+        "--window",
+        default=argparse.SUPPRESS,
+        metavar="N,N",
+        help="KV entries a layer may hold, sinks included (default: 512)",
     )
     runs.add_argument(
         "--sinks",
@@ -174,7 +182,11 @@ def _add_eval(commands: argparse._SubParsersAction[_Parser], parents: list[_Pars
         help="how many first tokens are kept for good (default: 4)",
     )
     runs.add_argument(
-        "--positions", default=argparse.SUPPRESS, metavar="P,P", help="of cache, absolute (default: cache)"
+        "--positions",
+        default=argparse.SUPPRESS,
+        metavar="P,P",
+        help="of cache, absolute: with sinks, a query is placed by its index in the cache, or by its place in the "
+        "whole sequence (default: cache)",
     )
     runs.add_argument(
         "--start-position",
@@ -187,22 +199,29 @@ def _add_eval(commands: argparse._SubParsersAction[_Parser], parents: list[_Pars
         metavar="T,T",
         help="what stands where the sinks are: of text, newlines, random (default: text)",
     )
-    runs.add_argument("--tokens", metavar="N", help="how many tokens of the text each run reads (default: 6144)")
+    runs.add_argument("--tokens", metavar="N", help=_TOKENS)
     more = command.add_argument_group("what is measured besides")
-    more.add_argument("--generate", metavar="N", help="write N tokens under each rule, once for each seed")
-    more.add_argument("--seeds", metavar="N,N", help="default: 1,2,3")
-    more.add_argument("--prompt", metavar="TEXT", help="what is written about")
+    more.add_argument(
+        "--generate", metavar="N", help="write N tokens by sampling under each rule, once for each seed"
+    )
+    more.add_argument("--seeds", metavar="N,N", help="of --generate (default: 1,2,3)")
+    more.add_argument("--prompt", metavar="TEXT", help="what --generate writes about (default: a lighthouse)")
     more.add_argument("--recall", action="store_true", help="plant facts in the text, and ask for them later")
-    more.add_argument("--per-token", action="store_true", help="keep the loss and the share of every token")
+    more.add_argument(
+        "--per-token", action="store_true", help="keep the loss and the share of every token (in --json and --csv)"
+    )
     _add_outputs(command)
     verdict = command.add_argument_group("a verdict, for scripts")
     verdict.add_argument(
         "--fail-above",
         metavar="X",
-        help="exit with 3 if the perplexity after the first eviction is more than X times the full cache's",
+        help="exit with 3 if, after the first eviction, the perplexity of any run is more than X times the full "
+        "cache's on the same tokens; best with --policies full,sinks, since window alone fails as a rule",
     )
     verdict.add_argument(
-        "--baseline", metavar="FILE", help="hold runs against those of an earlier --json file instead"
+        "--baseline",
+        metavar="FILE",
+        help="hold each run against the one of the same rule in an earlier --json file instead",
     )
 
 
@@ -220,7 +239,7 @@ def _add_sinks(commands: argparse._SubParsersAction[_Parser], parents: list[_Par
         "--window", default=argparse.SUPPRESS, metavar="N", help="KV entries, sinks included (default: 512)"
     )
     command.add_argument("--sinks", default=argparse.SUPPRESS, metavar="N,N", help="default: 0,1,2,4,8,16")
-    command.add_argument("--tokens", metavar="N", help="how many tokens of the text are read (default: 6144)")
+    command.add_argument("--tokens", metavar="N", help=_TOKENS)
     _add_outputs(command)
 
 
@@ -241,7 +260,10 @@ def _add_outputs(command: _Parser) -> None:
     outputs.add_argument("--force", action="store_true", help="write over files that exist")
     # `--resume` of a chat names a session
     outputs.add_argument(
-        "--resume", dest="resume_run", action="store_true", help="go on with what the --json file has of this"
+        "--resume",
+        dest="resume_run",
+        action="store_true",
+        help="go on: what the --json file has from the same text and model is not measured again",
     )
 
 
