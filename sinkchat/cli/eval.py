@@ -6,8 +6,7 @@ import argparse
 from typing import TYPE_CHECKING, Any
 
 from sinkchat.cli import lists
-from sinkchat.cli.measuring import DONE, Outputs, measure, show, text_of, told
-from sinkchat.cli.terminal import tell
+from sinkchat.cli.measuring import DONE, Outputs, measure, remark, show, text_of, told
 from sinkchat.errors import UsageError
 from sinkchat.settings import Settings
 
@@ -39,7 +38,7 @@ def run(arguments: argparse.Namespace, settings: Settings, command: tuple[str, .
     if code != DONE or limit is None:
         return code
     judged = verdict.judge(measured.evaluation, limit, baseline)
-    tell(verdict.sentence(judged) + "\n")
+    remark(verdict.sentence(judged))
     return VERDICT if judged.failed else DONE
 
 
@@ -62,4 +61,6 @@ def plan_of(arguments: argparse.Namespace) -> Plan:
     for flag, least in (("tokens", 2), ("generate", 1)):
         if (value := getattr(arguments, flag)) is not None:
             chosen[flag] = lists.number(f"--{flag}", value, least)
+    if arguments.generate is None and (arguments.seeds is not None or arguments.prompt is not None):
+        raise UsageError("--seeds and --prompt are for free writing; say how many tokens, with --generate N.")
     return Plan(**chosen, per_token=arguments.per_token, recall=arguments.recall, prompt=arguments.prompt)

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from sinkchat.chat.printable import visible
 from sinkchat.cli.escape_key import EscapeKey
 from sinkchat.cli.interrupt import Interrupt
 from sinkchat.cli.log import keep_log
@@ -159,7 +160,7 @@ class _Said:
         for run in evaluation.runs:
             if self._told.get(run.rule) is not run:  # an earlier one may be read again
                 self._told[run.rule] = run
-                tell(f"{_line(run)}\n")
+                remark(_line(run))
 
 
 def _line(run: Run) -> str:
@@ -200,8 +201,27 @@ def told(measured: Measured, outputs: Outputs, show: Callable[[Evaluation], None
     return FAILED if measured.failures else DONE
 
 
+def subject(evaluation: Evaluation) -> str:
+    """`SmolLM2-135M-Instruct, bfloat16 on cpu: 6,144 of the 112,877 tokens of pydoc_data.topics`"""
+    of = evaluation.subject
+    quant = "" if of.quant == "none" else f"{of.quant} "
+    read = f"{evaluation.tokens:,} of the {of.text_tokens:,} tokens of {of.text_name}"
+    return visible(f"{of.model}, {quant}{of.dtype} on {of.device}: {read}")
+
+
+def paragraph(text: str) -> str:
+    """Each of its lines in as many as the terminal needs, broken between words."""
+    width = min(columns(), 100)
+    return "\n".join(textwrap.fill(line, width, break_on_hyphens=False) for line in text.split("\n"))
+
+
+def remark(text: str) -> None:
+    """On standard error: one line for whoever reads it from a file, whole words for a terminal."""
+    tell(f"{paragraph(text) if is_terminal(sys.stderr) else text}\n")
+
+
 def show(evaluation: Evaluation) -> None:
-    """What was found, on standard output."""
+    """What was measured and what was found, on standard output."""
     from sinkchat.lab import order
     from sinkchat.lab.telling import finding
     from sinkchat.lab.terminal import tables
@@ -210,7 +230,8 @@ def show(evaluation: Evaluation) -> None:
 
     width, ascii, color = columns(), not can_show(DRAWN), is_terminal(sys.stdout)
     parts = [
-        textwrap.fill(finding.headline(evaluation), min(width, 100)),
+        paragraph(subject(evaluation)),
+        paragraph(finding.headline(evaluation)),
         tables.runs(evaluation, width, ascii=ascii),
         curves(evaluation, width, color=color, ascii=ascii),
     ]
@@ -219,7 +240,10 @@ def show(evaluation: Evaluation) -> None:
         title = f"{run.rule.name}: what each head gives the sinks, past the first eviction"
         parts.append(head_map(run.sink_share_heads or (), width, title, ascii=ascii))
     if evaluation.recall:
+        if evaluation.runs:  # else it is the headline
+            parts.append(paragraph(finding.recall(evaluation)))
         parts.append(tables.recall(evaluation, width, ascii=ascii))
     if evaluation.generation:
+        parts.append("Free writing, means over the seeds")
         parts.append(tables.generation(evaluation, width, ascii=ascii))
     say("\n\n".join(part.strip("\n") for part in parts if part) + "\n")

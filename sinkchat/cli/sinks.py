@@ -7,7 +7,7 @@ import math
 from typing import TYPE_CHECKING
 
 from sinkchat.cli import lists
-from sinkchat.cli.measuring import DRAWN, Outputs, measure, text_of, told
+from sinkchat.cli.measuring import DRAWN, Outputs, measure, paragraph, subject, text_of, told
 from sinkchat.cli.terminal import can_show, columns, say
 from sinkchat.errors import UsageError
 from sinkchat.settings import Settings
@@ -51,26 +51,28 @@ def show(evaluation: Evaluation) -> None:
         return
     ascii = not can_show(DRAWN)
     advice = advise(evaluation)
-    parts = [_sweep(advice)]
+    parts = [paragraph(subject(evaluation)), _sweep(advice)]
     if evaluation.complete:
-        parts.append(_sentences(advice))
+        parts.append(paragraph(_sentences(advice)))
         heads = advice.chosen.run.sink_share_heads
         if heads is not None and advice.sinks:
             title = f"What each head gives the {_sinks(advice.sinks)}, past the first eviction"
             parts.append(head_map(heads, columns(), title, ascii=ascii))
     else:
-        parts.append("Not every number of sinks was read to the end, so nothing is said of how many are enough.")
+        parts.append(
+            paragraph("Not every number of sinks was read to the end, so nothing is said of how many are enough.")
+        )
     text = "\n\n".join(part.rstrip("\n") for part in parts) + "\n"
     say(plain(text) if ascii else text)
 
 
 def _sweep(advice: Advice) -> str:
-    lines = ["sinks  perplexity  of the full cache's  above the best, nats  they take"]
+    lines = ["sinks  perplexity after  × full  above the best, nats  sink share"]
     for one in advice.compared:
         run = one.run
         error = "" if math.isnan(one.error) else f" ± {one.error:.3f}"
         share = "" if run.rule.sinks == 0 or run.sink_share_mean is None else f"{run.sink_share_mean:.1%}"
-        line = f"{run.rule.sinks:5}  {_ppl(run):>10}  {_ratio(run):>19}  {f'{one.excess:.3f}{error}':>20}  {share:>9}"
+        line = f"{run.rule.sinks:5}  {_ppl(run):>16}  {_ratio(run):>6}  {f'{one.excess:.3f}{error}':>20}  {share:>10}"
         lines.append(line.rstrip())
     return "\n".join(lines)
 

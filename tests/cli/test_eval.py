@@ -86,6 +86,18 @@ def test_without_a_text_it_is_the_one_that_python_carries(capsys) -> None:
     assert json.loads(capsys.readouterr().out)["text"]["name"] == "pydoc_data.topics"
 
 
+def test_what_was_measured_is_told_before_what_was_found(text, capsys) -> None:
+    assert main.main(["eval", text, *RUN, "--policies", "sinks"]) == 0
+    first = " ".join(capsys.readouterr().out.split("\n\n")[0].split())
+    assert " on cpu: 200 of the " in first
+    assert first.endswith(f"tokens of {text}")
+
+
+def test_seeds_of_nothing_that_is_written_are_refused(text, capsys) -> None:
+    assert main.main(["eval", text, *RUN, "--seeds", "1,2"]) == 2
+    assert "--generate N" in capsys.readouterr().err
+
+
 # Verdicts
 
 
@@ -162,7 +174,7 @@ def test_a_sweep_that_ended_early_advises_nothing(text, capsys, interrupted) -> 
     """Without sinks is all that was read: that none are needed is not known."""
     interrupted(22)
     assert main.main(["sinks", text, *RUN, "--sinks", "0,4"]) == 130
-    out = capsys.readouterr().out
+    out = " ".join(capsys.readouterr().out.split())
     assert "above the best, nats" in out
     assert "nothing is said of how many are enough" in out
     assert "needs no sinks" not in out
