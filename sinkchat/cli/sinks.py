@@ -89,10 +89,17 @@ def _sentences(advice: Advice) -> str:
         if chosen.run is best.run:
             return words + "the lowest of all."
         return words + f"{chosen.excess:.3f} nats above the lowest, with {_sinks(best.run.rule.sinks)}."
-    verb = "is" if advice.sinks == 1 else "are"
-    words = (
-        f"{_sinks(advice.sinks)} {verb} enough with a window of {window:,}: the mean loss past the first eviction is "
-    )
+    if advice.sinks == max(one.run.rule.sinks for one in advice.compared):
+        words = (
+            f"Of the numbers that were tried, no fewer than {_sinks(advice.sinks)} will do with a window of "
+            f"{window:,}, and more may do better: try more with --sinks. The mean loss past the first eviction is "
+        )
+    else:
+        verb = "is" if advice.sinks == 1 else "are"
+        words = (
+            f"{_sinks(advice.sinks)} {verb} enough with a window of {window:,}: the mean loss past the first "
+            "eviction is "
+        )
     if chosen.run is best.run:
         words += "the lowest of all"
     else:

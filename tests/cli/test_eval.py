@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import dataclasses
 import io
 import json
 import sys
@@ -13,6 +14,7 @@ from typing import Any
 import pytest
 
 from sinkchat.cli import main, measuring
+from sinkchat.lab import advice
 from tests.lab import tiny
 
 RUN = ["--window", "48", "--tokens", "200"]
@@ -168,6 +170,19 @@ def test_sinks_are_counted_and_heads_are_shown(text, tmp_path, capsys) -> None:
         ("sinks", 1),
         ("sinks", 4),
     ]
+
+
+def test_the_most_sinks_of_a_sweep_are_not_called_enough(text, capsys, monkeypatch) -> None:
+    def the_most(evaluation, advise=advice.advise):
+        found = advise(evaluation)
+        return dataclasses.replace(found, chosen=found.compared[-1])
+
+    monkeypatch.setattr(advice, "advise", the_most)
+    assert main.main(["sinks", text, *RUN, "--sinks", "0,1,4"]) == 0
+    out = " ".join(capsys.readouterr().out.split())
+    assert "no fewer than 4 sinks" in out
+    assert "more may do better" in out
+    assert "enough" not in out
 
 
 def test_a_sweep_that_ended_early_advises_nothing(text, capsys, interrupted) -> None:
