@@ -46,7 +46,10 @@ DEFINITIONS: Sequence[tuple[str, str]] = (
         "a query is placed by its place in the whole sequence, not by its index in the cache; N further on, as if N "
         "more tokens had been read between the sinks and the rest.",
     ),
-    ("Recompute", "when the window is full the older half is dropped and the rest is run again."),
+    (
+        "Recompute",
+        "when the window is full the older half is dropped, the first tokens with it, and the rest is run again.",
+    ),
     (
         "Flat",
         f"in the first sentence of this page: the straight line's change from the first eviction to the end is under "

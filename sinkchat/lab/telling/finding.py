@@ -192,6 +192,8 @@ def _trend(run: Run) -> str:
         return "the loss shows no trend that these figures can tell from chance"
     by = numerals.slope(abs(slope), error)[1:]
     beside = " against the full cache's" if order.compared_throughout(run) else ""
+    if beside and slope > 0:
+        beside += ", which keeps ever more of the text"  # so a gap that grows is no collapse yet
     return f"the loss {'rises' if slope > 0 else 'falls'} by {by} nats per 1,000 tokens{beside}"
 
 
