@@ -18,7 +18,7 @@ from sinkchat.cache.policy import Positions
 from sinkchat.cache.proof import Attends, Turns
 from sinkchat.cache.ring import Ring
 from sinkchat.cache.rotary import Table
-from sinkchat.cache.slots import Slots, Step
+from sinkchat.cache.slots import Sight, Slots, Step
 
 
 class Feeding:
@@ -35,7 +35,7 @@ class Feeding:
         self.step = step
         self.attended: dict[int, Attended] = {}
         self.sight = slots.sight(step) if step.count == 1 and not step.rerun else None
-        self.watch = None if slots.keeps_sinks else slots.sinks
+        self._watch = None if slots.keeps_sinks else slots.sinks
         self._deltas = self._sink_turns() if positions == "cache" and step.sinks else None
         self._indices: dict[torch.device, Indices] = {}
 
@@ -67,7 +67,8 @@ class Feeding:
             ring = self.rings[layer] = Ring.like(self.slots.rows, key, value)
         indices = self._indices.get(query.device)
         if indices is None:
-            indices = self._indices[query.device] = Indices(self, query.device)
+            indices = Indices(self.slots, self.step, self.sight, self._watch, query.device)
+            self._indices[query.device] = indices
         # a layer's own window binds where it is no longer than ours; then the layer sees its newest entries at their
         # true distances, and no sinks
         own = own_window if own_window is not None and own_window <= self._reach else None
@@ -130,18 +131,20 @@ class Feeding:
 
 
 class Indices:
-    """A step's slots, masks and turns, as tensors on one device."""
+    """A step's slots, masks and turns, as tensors on one device. Does not refer to its pass: what a pass holds, the
+    rings among it, is freed with the pass and not when garbage is collected."""
 
-    def __init__(self, feeding: Feeding, device: torch.device) -> None:
-        self._feeding = feeding
+    def __init__(
+        self, slots: Slots, step: Step, sight: Sight | None, watch: int | None, device: torch.device
+    ) -> None:
+        self._slots, self._step, self._sight, self._watch = slots, step, sight, watch
         self._device = device
         self._turns: dict[Table, tuple[Tensor, Tensor]] = {}
         self._hidden: dict[int | None, Tensor | None] = {}
         self._bands: dict[int | None, Band] = {}
-        step, sight = feeding.step, feeding.sight
         self.offsets = self._index([offset for offset, _ in step.writes])
         self.slots = self._index([slot for _, slot in step.writes])
-        self.order = self._index(() if sight else feeding.slots.order())
+        self.order = self._index(() if sight else slots.order())
         self.watched = self._index(sight.watched if sight else ())
 
     def turn(self, table: Table, deltas: Tensor) -> tuple[Tensor, Tensor]:
@@ -154,7 +157,7 @@ class Indices:
     def band(self, own: int | None) -> Band:
         """Who sees whom in a layer with such a window of its own."""
         if own not in self._bands:
-            self._bands[own] = Band(self._feeding.step, self._feeding.watch, own, self._device)
+            self._bands[own] = Band(self._step, self._watch, own, self._device)
         return self._bands[own]
 
     def hidden(self, own: int | None) -> Tensor | None:
@@ -164,11 +167,10 @@ class Indices:
         return self._hidden[own]
 
     def _hide(self, own: int | None) -> Tensor | None:
-        sight, step = self._feeding.sight, self._feeding.step
+        slots, step, sight = self._slots, self._step, self._sight
         assert sight is not None
         hidden = set(sight.empty)
         if own is not None:
-            slots = self._feeding.slots
             oldest = slots.place(step.first) + 1 - own
             held = slots.position_at[: sight.high]
             hidden.update(

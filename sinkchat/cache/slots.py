@@ -172,12 +172,13 @@ class Slots:
             return min(wanted, self.sinks - self.position)
         return wanted
 
-    def plan(self, count: int) -> Step:
-        """What feeding the next `count` tokens does. Changes nothing, but that `full` gets the rows it needs."""
+    def plan(self, count: int, coming: int = 0) -> Step:
+        """What feeding the next `count` tokens does. Changes nothing, but that `full` gets the rows it needs: those
+        of all `coming` tokens at once, since each growth is a copy of everything."""
         if not 1 <= count == self.limit(count):
             raise ValueError(f"a step of {count} tokens")
         if self.policy == "full" and len(self._free) < count:
-            short = count - len(self._free)
+            short = max(count, coming) - len(self._free)
             self._resize(self.rows + -(-short // GROWTH) * GROWTH)
         room = len(self._free)
         leaving = max(0, count - room)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from threading import Event as Flag
+from typing import Any
 
 import torch
 
@@ -85,6 +86,8 @@ class SinkEngine:
         self._stream = TextStream(loaded.tokenizer)
         self._marks = loaded.template.thinking
         self._sequence = TokenSequence(cache)
+        # nothing refers back to the engine, so that its cache is freed with it and not when garbage is collected
+        self._text = _texts(loaded.tokenizer, self._sequence)
         self._switcher = Switcher(self._sequence, self.facts, self._chunk, self._text)
         self._sampler = Sampler(sampling or loaded.sampling)
         self._cancelled = Flag()
@@ -268,10 +271,6 @@ class SinkEngine:
             part=part,
         )
 
-    def _text(self, first: int, last: int) -> str:
-        """The text of positions `first`..`last`."""
-        return TextStream(self._tokenizer).decode(self._sequence.tokens[first : last + 1])
-
     def _told(self, events: Iterator[Event]) -> Iterator[Event]:
         """A change; what it leaves to be done when it fails is done before the next token."""
         try:
@@ -297,6 +296,11 @@ class SinkEngine:
             stop_id=stop_id,
             error=error,
         )
+
+
+def _texts(tokenizer: Any, sequence: TokenSequence) -> Callable[[int, int], str]:
+    """Gives the text of positions `first`..`last`."""
+    return lambda first, last: TextStream(tokenizer).decode(sequence.tokens[first : last + 1])
 
 
 def _sentence(error: RuntimeError, device: str) -> str:

@@ -95,7 +95,7 @@ class TokenSequence:
         again = self.fed < self._stands
         count = self.cache.slots.limit(min(at_most, self._stands - self.fed if again else self.pending))
         ids = tuple(self.tokens[self.fed : self.fed + count])
-        step = self.cache.slots.plan(count)
+        step = self.cache.slots.plan(count, self.pending)
         out = self.cache.feed(ids, step)
         self.read = max(self.read, self.fed)
         if again:
