@@ -79,6 +79,7 @@ class Plan:
             near = positions == "cache" and "absolute" in self.positions
             for start in (0,) if near else self.start_positions:
                 yield Rule("sinks", positions, count, window, start)
+        positions = "cache" if "cache" in self.positions else self.positions[0]
         for tokens in self.sink_tokens:
             if tokens != "text":
-                yield Rule("sinks", "cache", count, window, sink_tokens=tokens)
+                yield Rule("sinks", positions, count, window, sink_tokens=tokens)

@@ -8,8 +8,10 @@ import platform
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from sinkchat.lab import document, numerals, terminal
+from sinkchat.lab.files import document
 from sinkchat.lab.results import Evaluation, Generation, Run
+from sinkchat.lab.telling import numerals
+from sinkchat.lab.terminal.curves import curves
 from tests.evidence.runs import RUNS, command
 
 STRETCHES = ((513, 4096), (4096, 8192), (8192, 10_000), (10_000, 12_000), (12_000, 14_000))
@@ -81,7 +83,7 @@ sight lets it, and pays by running nearly every token twice."""
 
 
 def _curves(evaluation: Evaluation) -> str:
-    return f"```\n{terminal.curves(evaluation, 100)}\n```".replace("\n\n```", "\n```")
+    return f"```\n{curves(evaluation, 100)}\n```".replace("\n\n```", "\n```")
 
 
 def _absolute(evaluation: Evaluation) -> str:

@@ -57,6 +57,11 @@ def test_sinks_are_replaced_beside_those_of_the_text() -> None:
     ]
 
 
+def test_replaced_sinks_stand_where_the_others_do() -> None:
+    rules = Plan(policies=("sinks",), windows=(64,), positions=("absolute",), sink_tokens=("newlines",)).rules()
+    assert [(rule.positions, rule.sink_tokens) for rule in rules] == [("absolute", "text"), ("absolute", "newlines")]
+
+
 def test_a_name_tells_rules_apart() -> None:
     plan = Plan(
         policies=("full", "window", "sinks", "recompute"),
