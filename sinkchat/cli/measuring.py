@@ -174,7 +174,8 @@ def _line(run: Run) -> str:
     if run.loss_full_same_positions is not None:
         times = numerals.ratio(run.loss_same_positions, run.loss_full_same_positions)
         words += f", {times} times the full cache's on the same tokens"
-    return f"{words}; {run.tokens:,} tokens, {run.tokens_per_second:,.0f} a second"
+    ended = "" if run.complete else ", ended early"
+    return f"{words}; {run.tokens:,} tokens{ended}, {run.tokens_per_second:,.0f} a second"
 
 
 def text_of(arguments: argparse.Namespace) -> str | None:

@@ -135,6 +135,7 @@ def test_esc_keeps_what_is_done_and_resume_goes_on(text, tmp_path, capsys, inter
         assert main.main(run) == 130
     out, err = capsys.readouterr()
     assert "go on with --resume" in err
+    assert " tokens, ended early, " in err
     assert "full" in out, "what was done is told"
     kept = json.loads(file.read_text())
     assert not kept["complete"]
