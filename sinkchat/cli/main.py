@@ -12,7 +12,7 @@ from sinkchat.cli.arguments import LISTS, LOADING, parse
 from sinkchat.cli.resolved import Resolved, resolve
 from sinkchat.cli.terminal import abandon_stdout, complain, encodable, is_terminal, say
 from sinkchat.errors import SinkchatError, UsageError
-from sinkchat.settings import TABLE, Settings
+from sinkchat.settings import TABLE
 
 DONE, FAILED, INTERRUPTED = 0, 1, 130
 
@@ -71,7 +71,7 @@ def _command(arguments: argparse.Namespace, argv: Sequence[str]) -> int:
 
         return models.run(arguments.words, resolved.settings, as_json=arguments.json, yes=arguments.yes)
     if measuring:
-        return _measure(arguments, resolved.settings, argv)
+        return _measure(arguments, resolved, argv)
     resuming = _resumed(arguments.resume)
     if arguments.command is None and is_terminal(sys.stdin) and is_terminal(sys.stdout):
         from sinkchat.cli import chat
@@ -92,15 +92,17 @@ def _command(arguments: argparse.Namespace, argv: Sequence[str]) -> int:
     return ask.run(question, resolved.settings)
 
 
-def _measure(arguments: argparse.Namespace, settings: Settings, argv: Sequence[str]) -> int:
-    command = ("sinkchat", *argv)
+def _measure(arguments: argparse.Namespace, resolved: Resolved, argv: Sequence[str]) -> int:
+    from sinkchat.cli.repeating import repeatable
+
+    command = repeatable(argv, resolved)
     if arguments.command == "eval":
         from sinkchat.cli import eval
 
-        return eval.run(arguments, settings, command)
+        return eval.run(arguments, resolved.settings, command)
     from sinkchat.cli import sinks
 
-    return sinks.run(arguments, settings, command)
+    return sinks.run(arguments, resolved.settings, command)
 
 
 def _refuse_settings_of_a_chat(arguments: argparse.Namespace) -> None:
