@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import platform
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime, timezone
@@ -77,7 +78,7 @@ class Evaluator:
             tokens=len(self._ids),
             bin=bin_size(len(self._ids)),
             created=datetime.now(timezone.utc).isoformat(timespec="seconds"),
-            program=", ".join(f"{name} {version(name)}" for name in ("sinkchat", "torch", "transformers")),
+            program=_program(),
             command=tuple(command),
             complete=False,
         )
@@ -198,6 +199,12 @@ class Evaluator:
                 f"The full cache of {self._full_reach:,} tokens needs up to {2 * size / 1e9:.1f} GB while it grows, "
                 f"and {free / 1e9:.1f} GB are free; leave full out of --policies, or give fewer --tokens."
             )
+
+
+def _program() -> str:
+    # Python's version too: the text that it carries differs between versions
+    names = ("sinkchat", "torch", "transformers")
+    return ", ".join((*(f"{name} {version(name)}" for name in names), f"Python {platform.python_version()}"))
 
 
 def _cost(rule: Rule) -> float:

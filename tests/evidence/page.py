@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import math
-import platform
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -42,7 +41,7 @@ figure means. Every table below was written by `python -m tests.evidence.page`, 
 `python -m tests.evidence.runs FOLDER` made.
 
 {subject.model} ({subject.layers} layers of {subject.heads} heads, trained to {subject.trained_length:,} positions), \
-{subject.dtype}, not quantized, on two CPU cores; {evaluation.program}, Python {platform.python_version()}. The text is \
+{subject.dtype}, not quantized, on two CPU cores; {evaluation.program}. The text is \
 that of `{subject.text_name}`, {subject.text_tokens:,} tokens, SHA-256 `{subject.text_sha256[:16]}…`: it differs between \
 versions of Python. Speeds are not given: other work ran on the machine."""
 
