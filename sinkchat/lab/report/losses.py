@@ -10,7 +10,7 @@ from sinkchat.lab.report.frame import LABELLED, Figure, both_widths, eviction_ma
 from sinkchat.lab.report.palette import Colours
 from sinkchat.lab.report.svg import Level, Line
 from sinkchat.lab.results import Evaluation, Run
-from sinkchat.lab.telling import scale, smooth
+from sinkchat.lab.telling import apart, scale, smooth
 
 PALE = 2
 """Lines whose single bins are drawn too: of more, nothing would be seen."""
@@ -88,15 +88,7 @@ def _gaps(runs: Sequence[Run]) -> str:
 
 def _above_full(evaluation: Evaluation, colours: Colours, runs: Sequence[Run]) -> Figure | None:
     """Difference to the control: what the text itself does is out of it. Only where the full cache is one."""
-    full = next((run for run in runs if run.rule.policy == "full"), None)
-    if full is None:
-        return None
-    trained = evaluation.subject.trained_length
-    compared = []
-    for run in runs:
-        curve = above(run, full, evaluation.bin, trained)
-        if run.first_eviction is not None and len(curve) >= 3 and curve[-1][0] > run.first_eviction:
-            compared.append((run, curve))
+    compared = apart.compared(evaluation, runs)
     if not compared:
         return None
     span = smooth.span_of(max(len(curve) for _, curve in compared))
@@ -112,7 +104,7 @@ def _above_full(evaluation: Evaluation, colours: Colours, runs: Sequence[Run]) -
     ]
     values = [value for line in lines for _, value in line.points]
     up = [scale.linear([0.0, *values], "loss above the full cache's, nats", room=room) for room in (5, 4)]
-    last = min(full.tokens, trained, max(run.tokens for run, _ in compared))
+    last = apart.last_compared(evaluation, runs, [run for run, _ in compared])
     return Figure(
         "",
         both_widths(
@@ -126,17 +118,3 @@ def _above_full(evaluation: Evaluation, colours: Colours, runs: Sequence[Run]) -
         f"The same, less the full cache's loss on the same tokens; means over about {span * evaluation.bin:,} "
         "tokens, before and after the first eviction apart. 0.69 nats are twice the perplexity.",
     )
-
-
-def above(run: Run, full: Run, bin: int, trained: int) -> list[tuple[float, float]]:
-    """(middle of a bin, mean loss above the full cache's): of the bins that hold the same tokens in both, within the
-    trained length."""
-    control = {(point.position, min(point.position + bin, full.tokens)): point.loss for point in full.curve}
-    # replaced tokens have no loss, so a bin with some of them is a mean over fewer
-    first = 0 if run.rule.sink_tokens == "text" else run.rule.sinks
-    found = []
-    for middle, point in zip(smooth.middles(run), run.curve, strict=True):
-        end = min(point.position + bin, run.tokens)
-        if first <= point.position and end <= trained and (point.position, end) in control:
-            found.append((middle, point.loss - control[point.position, end]))
-    return found

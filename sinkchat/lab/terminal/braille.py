@@ -29,9 +29,17 @@ Cell = tuple[str, str]
 
 
 def plot(
-    traces: Sequence[Trace], across: Axis, up: Axis, width: int, height: int, marks: Sequence[float], ascii: bool
+    traces: Sequence[Trace],
+    across: Axis,
+    up: Axis,
+    width: int,
+    height: int,
+    marks: Sequence[float],
+    ascii: bool,
+    level: float | None = None,
 ) -> list[list[Cell]]:
-    """Cells, `[height][width]`. `marks` are places on the x axis with a vertical line behind the traces."""
+    """Cells, `[height][width]`. `marks` are places on the x axis with a vertical line behind the traces, `level` one
+    on the y axis with a horizontal line."""
     dots = [[0] * width for _ in range(height)]
     colours = [[""] * width for _ in range(height)]
     letters: dict[tuple[int, int], Cell] = {}
@@ -50,6 +58,7 @@ def plot(
         for column, row in _lettered(drawn, number, len(traces), ascii):
             letters.setdefault((row // 4, column // 2), (trace.mark, trace.colour))
     behind = {min(width - 1, max(0, round(across.share(mark) * (width - 1)))) for mark in marks}
+    floor = None if level is None else row_of(level, up, height)
     cells: list[list[Cell]] = []
     for y in range(height):
         line: list[Cell] = []
@@ -59,9 +68,25 @@ def plot(
             elif dots[y][x] and not ascii:
                 line.append((chr(_BLANK + dots[y][x]), colours[y][x]))
             else:
-                line.append(((":" if ascii else "┊") if x in behind else " ", ""))
+                line.append((_ground(x in behind, y == floor, ascii), ""))
         cells.append(line)
     return cells
+
+
+def row_of(value: float, up: Axis, height: int) -> int:
+    """The row of cells that a value is drawn in, 0 at the top."""
+    return _dot_row(up.share(value), 4 * height) // 4
+
+
+def _dot_row(share: float, rows: int) -> int:
+    return rows - 1 - round(min(1.0, max(0.0, share)) * (rows - 1))
+
+
+def _ground(marked: bool, level: bool, ascii: bool) -> str:
+    """What is seen behind the traces."""
+    if level:
+        return ("+" if ascii else "┼") if marked else ("-" if ascii else "─")
+    return (":" if ascii else "┊") if marked else " "
 
 
 def _lettered(drawn: Sequence[tuple[int, int]], number: int, of: int, ascii: bool) -> Sequence[tuple[int, int]]:
@@ -94,7 +119,7 @@ def _rows(trace: Trace, across: Axis, up: Axis, columns: int, rows: int) -> list
     result: list[int | None] = []
     for column in range(columns):
         share = up.share(means[column]) if column in means else None
-        result.append(None if share is None else rows - 1 - round(min(1.0, max(0.0, share)) * (rows - 1)))
+        result.append(None if share is None else _dot_row(share, rows))
     return result
 
 

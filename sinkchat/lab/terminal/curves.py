@@ -1,18 +1,20 @@
-"""Loss over position in a terminal: each line carries letters, and the legend says whose they are, so that colour
-may be missing."""
+"""Loss over position in a terminal, and how far above the full cache's it lies: each line carries letters, and the
+legend says whose they are, so that colour may be missing."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from sinkchat.lab import order
 from sinkchat.lab.results import Evaluation, Rule, Run
-from sinkchat.lab.telling import numerals, scale, smooth
-from sinkchat.lab.terminal.braille import Cell, Trace, plot
+from sinkchat.lab.telling import apart, numerals, scale, smooth
+from sinkchat.lab.terminal.braille import Cell, Trace, plot, row_of
 from sinkchat.lab.terminal.columns import folded
 
 AXIS = 7
 """Cells left of a plot."""
+HEIGHT, LOW = 14, 8
+"""Rows of a plot of losses, and of what they are above the full cache's."""
 DRAWN = 6
 """Lines of a plot; of more runs the most telling are drawn."""
 
@@ -21,7 +23,8 @@ _SPARE = "abcdeghijklmnopqstuvxyzABCDEGHIJKLMNOPQSTUVXYZ"
 
 
 def curves(evaluation: Evaluation, width: int, *, color: bool = False, ascii: bool = False) -> str:
-    """Loss over position, a plot for each window, in lines of at most `width` cells (20 or more)."""
+    """Loss over position, a plot for each window, and below it what is above the full cache's, in lines of at most
+    `width` cells (20 or more)."""
     width = max(20, width)
     parts = []
     for window in order.windows([run.rule for run in evaluation.runs]):
@@ -45,21 +48,13 @@ def _panel(evaluation: Evaluation, runs: Sequence[Run], title: str, width: int, 
         for letter, run in zip(letters, chosen, strict=True)
     ]
     last = max(run.tokens for run in chosen)
-    columns, height = width - AXIS, 14 if width >= 60 else 10
     up = scale.linear([value for trace in traces for _, value in trace.points], "", room=4)
-    across = scale.tokens(last, room=max(2, min(6, columns // 14)))
+    across = scale.tokens(last, room=_places(width))
     first = min((run.first_eviction for run in chosen if run.first_eviction is not None), default=None)
-    cells = plot(traces, across, up, columns, height, [] if first is None else [float(first)], ascii)
-    lines = [*folded(title, width), "nats"]
-    labels = _ticks(up, height)
-    for number, row in enumerate(cells):
-        label = labels.get(number, "")
-        edge = ("+" if label else "|") if ascii else ("┤" if label else "│")
-        lines.append(f"{label:>{AXIS - 1}}{edge}{_painted(row, color)}".rstrip())
-    lines.append(" " * (AXIS - 1) + ("+" + "-" * columns if ascii else "└" + "─" * columns))
-    lines.append(_below(across, columns))
+    height = HEIGHT if width >= 60 else 10
+    lines = [*folded(title, width), *_framed(traces, across, up, width, height, first, color, ascii)]
     if first is not None:
-        column = round(across.share(first) * (columns - 1))
+        column = round(across.share(first) * (width - AXIS - 1))
         lines.append(_pointed(f"first eviction, {first:,}", AXIS + column, width, ascii))
     lines += _legend(letters, chosen, width, color)
     told = f"Means over about {span * evaluation.bin:,} tokens, before and after the first eviction apart."
@@ -67,7 +62,63 @@ def _panel(evaluation: Evaluation, runs: Sequence[Run], title: str, width: int, 
         more = len(runs) - len(chosen)
         told += f" {more} more {'run is' if more == 1 else 'runs are'} not drawn; the table has all."
     lines += folded(told, width)
+    lines += _above(evaluation, runs, dict(zip(letters, chosen, strict=True)), span, width, color, ascii)
     return "\n".join(numerals.plain(line) if ascii else line for line in lines)
+
+
+def _above(
+    evaluation: Evaluation,
+    runs: Sequence[Run],
+    lettered: Mapping[str, Run],
+    span: int,
+    width: int,
+    color: bool,
+    ascii: bool,
+) -> list[str]:
+    """The same lines, less the full cache's; nothing where it is no control."""
+    curves = {run.rule: curve for run, curve in apart.compared(evaluation, runs)}
+    shown = {letter: run for letter, run in lettered.items() if run.rule in curves}
+    if not shown:
+        return []
+    traces = [
+        Trace(letter, smooth.line(curves[run.rule], run.first_eviction, span), _COLOURS[run.rule.policy])
+        for letter, run in shown.items()
+    ]
+    up = scale.linear([0.0, *(value for trace in traces for _, value in trace.points)], "", room=3)
+    last = apart.last_compared(evaluation, runs, list(shown.values()))
+    across = scale.tokens(last, room=_places(width))
+    first = min(run.first_eviction for run in shown.values() if run.first_eviction is not None)
+    plotted = _framed(traces, across, up, width, LOW, first, color, ascii, level=0.0)
+    return ["", *folded("Loss above the full cache's", width), *plotted]
+
+
+def _places(width: int) -> int:
+    """How many labels the x axis has room for."""
+    return max(2, min(6, (width - AXIS) // 14))
+
+
+def _framed(
+    traces: Sequence[Trace],
+    across: scale.Axis,
+    up: scale.Axis,
+    width: int,
+    height: int,
+    mark: int | None,
+    color: bool,
+    ascii: bool,
+    level: float | None = None,
+) -> list[str]:
+    """A plot between its axes, its unit above it."""
+    columns = width - AXIS
+    cells = plot(traces, across, up, columns, height, [] if mark is None else [float(mark)], ascii, level)
+    labels = _ticks(up, height)
+    lines = ["nats"]
+    for number, row in enumerate(cells):
+        label = labels.get(number, "")
+        edge = ("+" if label else "|") if ascii else ("┤" if label else "│")
+        lines.append(f"{label:>{AXIS - 1}}{edge}{_painted(row, color)}".rstrip())
+    lines.append(" " * (AXIS - 1) + ("+" + "-" * columns if ascii else "└" + "─" * columns))
+    return [*lines, _below(across, columns)]
 
 
 def _letters(rules: Sequence[Rule]) -> list[str]:
@@ -82,7 +133,7 @@ def _letters(rules: Sequence[Rule]) -> list[str]:
 
 def _ticks(up: scale.Axis, height: int) -> dict[int, str]:
     """Row to label; where two fall into one row, the lower value is told."""
-    return {height - 1 - round(up.share(value) * (height - 1)): label for value, label in reversed(up.ticks)}
+    return {row_of(value, up, height): label for value, label in reversed(up.ticks)}
 
 
 def _below(across: scale.Axis, columns: int) -> str:

@@ -13,11 +13,11 @@ from html.parser import HTMLParser
 import pytest
 
 from sinkchat.lab import order
-from sinkchat.lab.report import losses, palette, svg, sweeps
+from sinkchat.lab.report import palette, svg, sweeps
 from sinkchat.lab.report.page import html
 from sinkchat.lab.report.recall import interval
 from sinkchat.lab.results import FULL, Evaluation, Generation, HeadMap, Point, Recall, Rule
-from sinkchat.lab.telling import numerals, scale, smooth
+from sinkchat.lab.telling import apart, numerals, scale, smooth
 from tests.lab import sample
 
 EVERYTHING = sample.everything()
@@ -194,12 +194,12 @@ def test_a_run_is_above_the_full_cache_where_both_are_means_of_the_same_tokens()
     points = [Point(at, 1.0 + at / 100, at, 0, None) for at in range(0, 96, 16)]
     full = replace(full, tokens=90, curve=tuple(points))
     run = replace(run, tokens=96, curve=tuple(replace(point, loss=point.loss + 2.0) for point in points))
-    assert [at for at, _ in losses.above(run, full, 16, 90)] == [7.5, 23.5, 39.5, 55.5, 71.5], "the last is cut"
-    assert {round(value, 9) for _, value in losses.above(run, full, 16, 90)} == {2.0}
-    assert len(losses.above(replace(run, tokens=90), full, 16, 90)) == 6
-    assert len(losses.above(replace(run, tokens=90), full, 16, 89)) == 5, "past the trained length"
+    assert [at for at, _ in apart.above(run, full, 16, 90)] == [7.5, 23.5, 39.5, 55.5, 71.5], "the last is cut"
+    assert {round(value, 9) for _, value in apart.above(run, full, 16, 90)} == {2.0}
+    assert len(apart.above(replace(run, tokens=90), full, 16, 90)) == 6
+    assert len(apart.above(replace(run, tokens=90), full, 16, 89)) == 5, "past the trained length"
     other = replace(run.rule, sink_tokens="newlines")
-    assert len(losses.above(replace(run, rule=other), full, 16, 90)) == 4, "replaced tokens have no loss"
+    assert len(apart.above(replace(run, rule=other), full, 16, 90)) == 4, "replaced tokens have no loss"
 
 
 def test_a_sweep_shows_no_run_that_ended_early_and_no_control_of_other_tokens() -> None:

@@ -91,6 +91,28 @@ def test_the_line_without_sinks_ends_above_the_one_with_sinks() -> None:
     assert heights["w"] < heights["4"]
 
 
+def test_what_is_above_the_full_cache_is_drawn_below_without_the_texts_ups_and_downs() -> None:
+    rules = [Rule("full"), Rule("window", window=512), Rule("sinks", sinks=4, window=512)]
+    both = curves(sample.evaluation(rules), 80)
+    title = "\n\nLoss above the full cache's\nnats\n"
+    assert both.count(title) == 1
+    rows = [line for line in both.split(title)[1].split("\n") if line[6:7] in "│┤"]
+    assert len(rows) == 8
+    (zero,) = [row for row in rows if row[:6].strip() in ("0.0", "0.00")]
+    assert zero.count("─") > 20
+    assert {sign for row in rows for sign in row[7:] if sign.isalnum()} == {"w", "4"}
+    assert max(at for at, row in enumerate(rows) if "w" in row[20:]) < rows.index(zero)
+    assert "w: no sinks" not in both.split(title)[1]
+
+
+def test_nothing_is_drawn_above_the_full_cache_where_it_is_no_control() -> None:
+    rules = [Rule("window", window=512), Rule("sinks", sinks=4, window=512)]
+    assert "above the full" not in curves(sample.evaluation(rules), 80)
+    untrained = sample.evaluation([Rule("full"), *rules])
+    untrained = replace(untrained, subject=replace(untrained.subject, trained_length=500))
+    assert "above the full" not in curves(untrained, 80)
+
+
 def test_colour_is_an_addition_alone() -> None:
     plain = curves(EVERYTHING, 80)
     colored = curves(EVERYTHING, 80, color=True)
