@@ -17,15 +17,27 @@ def words(flag: str, value: str) -> tuple[str, ...]:
 
 def numbers(flag: str, value: str, least: int = 0) -> tuple[int, ...]:
     """Whole numbers, each once. Raises `UsageError`."""
-    return tuple(dict.fromkeys(number(flag, word, least) for word in words(flag, value)))
+    return tuple(dict.fromkeys(_whole(flag, word, least, ", or several with commas") for word in words(flag, value)))
 
 
 def number(flag: str, value: str, least: int = 0) -> int:
     """A whole number. Raises `UsageError`."""
+    return _whole(flag, value, least, "")
+
+
+def _whole(flag: str, value: str, least: int, more: str) -> int:
     plain = value.strip().replace("_", "")
-    if not plain.isascii() or not plain.removeprefix("-").isdigit() or not least <= int(plain[:20]) <= LARGEST:
-        raise UsageError(f"{flag} must be a whole number of at least {least}, or several with commas, not {value!r}.")
-    return int(plain)
+    digits = plain.removeprefix("-").lstrip("0")
+    if plain.isascii() and plain.removeprefix("-").isdigit() and len(digits) <= len(str(LARGEST)):
+        found = int(digits or "0") * (-1 if plain.startswith("-") else 1)
+        if least <= found <= LARGEST:
+            return found
+    between = f"of at least {least}" if len(digits) <= len(str(LARGEST)) else f"from {least} to {LARGEST:,}"
+    raise UsageError(f"{flag} must be a whole number {between}{more}, not {_shown(value)}.")
+
+
+def _shown(value: str) -> str:
+    return repr(value if len(value) <= 60 else f"{value[:57]}...")
 
 
 def factor(flag: str, value: str) -> float:

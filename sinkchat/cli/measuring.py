@@ -7,6 +7,7 @@ import sys
 import textwrap
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sinkchat.chat.printable import visible
@@ -14,8 +15,9 @@ from sinkchat.cli.escape_key import EscapeKey
 from sinkchat.cli.interrupt import Interrupt
 from sinkchat.cli.log import keep_log
 from sinkchat.cli.opening import load_model
-from sinkchat.cli.terminal import ProgressLine, can_show, columns, complain, is_terminal, say, tell
-from sinkchat.errors import UsageError
+from sinkchat.cli.terminal import ProgressLine, abandon_stdout, can_show, columns, complain, is_terminal, say, tell
+from sinkchat.errors import SinkchatError, UsageError
+from sinkchat.files import expanded
 from sinkchat.settings import Settings
 
 if TYPE_CHECKING:
@@ -45,24 +47,30 @@ class Outputs:
     def asked_for(cls, arguments: argparse.Namespace) -> Outputs:
         return cls(arguments.json, arguments.csv, arguments.html, arguments.force, arguments.resume_run)
 
-    def check(self) -> None:
-        """Before anything is measured: files that cannot be written, or must not be, are told. Raises
-        `UsageError`."""
-        from sinkchat.lab.files.saving import check_target
+    @property
+    def files(self) -> list[str]:
+        return [file for file in (self.json, self.csv, self.html) if file is not None and file != STDOUT]
+
+    def check(self, text: str | None) -> None:
+        """Before anything is measured: files that cannot be written, or must not be, are told. text: the file that is
+        read, if one is. Raises `UsageError`."""
+        from sinkchat.lab.files.saving import try_target
 
         if self.resume and self.json in (None, STDOUT):
             raise UsageError("--resume goes on with the evaluation in a file; name it with --json FILE.")
         for file in (self.csv, self.html):
             if file == STDOUT:
                 raise UsageError("Only --json can be written to standard output; name a file.")
-        for file in (self.json, self.csv, self.html):
-            if file is None or file == STDOUT:
-                continue
-            if check_target(file).exists() and not self.force and not self.resume:
-                raise UsageError(f"{file} exists; name another file, or say --force to write over it.")
-        names = [check_target(file) for file in (self.json, self.csv, self.html) if file not in (None, STDOUT)]
+        names = [try_target(file) for file in self.files]
         if len(set(names)) < len(names):
             raise UsageError("One file cannot hold two formats; give each of --json, --csv and --html its own.")
+        for file, name in zip(self.files, names, strict=True):
+            if not name.exists():
+                continue
+            if text is not None and text != STDOUT and _is_file(expanded(text), name):
+                raise UsageError(f"{file} is the text that is to be read; name another file.")
+            if not self.force and not self.resume:
+                raise UsageError(f"{file} exists; name another file, or say --force to write over it.")
 
     def earlier(self) -> Evaluation | None:
         """The evaluation to go on with, if there is one. Raises `UsageError`."""
@@ -80,21 +88,50 @@ class Outputs:
         if self.json is not None and self.json != STDOUT:
             document.write(evaluation, self.json)
 
-    def finish(self, evaluation: Evaluation) -> None:
-        """Raises `SinkchatError`."""
-        from sinkchat.lab.files import csv_file, document, saving
+    def finish(self, evaluation: Evaluation) -> tuple[list[str], list[str]]:
+        """Every file, also where another one cannot be written. Returns those that are there, and a sentence for each
+        that is not."""
+        from sinkchat.lab.files import csv_file, saving
         from sinkchat.lab.report import page
 
-        self.keep(evaluation)
-        if self.csv is not None:
-            csv_file.write(evaluation, self.csv)
-        if self.html is not None:
-            saving.save(self.html, [page.html(evaluation)])
-        if self.json == STDOUT:
-            say(document.to_json(evaluation))
-        written = [file for file in (self.json, self.csv, self.html) if file not in (None, STDOUT)]
-        if written:
-            tell(f"Written: {', '.join(str(file) for file in written)}\n")
+        steps: list[tuple[str | None, Callable[[str], None]]] = [
+            (self.json, lambda _: self.keep(evaluation)),
+            (self.csv, lambda file: csv_file.write(evaluation, file)),
+            (self.html, lambda file: saving.save(file, [page.html(evaluation)])),
+        ]
+        written: list[str] = []
+        failures: list[str] = []
+        for file, write in steps:
+            if file is None or file == STDOUT:
+                continue
+            try:
+                write(file)
+                written.append(file)
+            except SinkchatError as error:
+                failures.append(str(error))
+        return written, failures
+
+    def print(self, evaluation: Evaluation, show: Callable[[Evaluation], None]) -> list[str]:
+        """On standard output: the document, or what `show` says. Returns a sentence if it cannot be written."""
+        from sinkchat.lab.files import document
+
+        try:
+            if self.json == STDOUT:
+                say(document.to_json(evaluation))
+            else:
+                show(evaluation)
+        except BrokenPipeError:  # whoever read it has seen enough; files and verdict are not theirs
+            abandon_stdout()
+        except SinkchatError as error:
+            return [str(error)]
+        return []
+
+
+def _is_file(path: Path, other: Path) -> bool:
+    try:
+        return path.samefile(other)
+    except (OSError, ValueError):  # it is not there, or its name cannot be one
+        return False
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +153,7 @@ def measure(
     from sinkchat.lab.source import read_text
 
     rules = plan.rules()
-    outputs.check()
+    outputs.check(text)
     before = outputs.earlier()
     source = read_text(text)
     keep_log()
@@ -142,7 +179,11 @@ def measure(
 
             said = _Said(evaluator.result)
             for evaluation in evaluator.run(follow):
-                outputs.keep(evaluation)
+                try:
+                    outputs.keep(evaluation)
+                except SinkchatError as error:  # hours of work are not given up for it: it is tried again at the end
+                    line.clear()
+                    said.once(str(error))
                 line.clear()
                 said.news(evaluation)
         line.clear()
@@ -155,6 +196,12 @@ class _Said:
 
     def __init__(self, before: Evaluation) -> None:
         self._told = {run.rule: run for run in before.runs}
+        self._complaints: set[str] = set()
+
+    def once(self, complaint: str) -> None:
+        if complaint not in self._complaints:
+            self._complaints.add(complaint)
+            complain(complaint)
 
     def news(self, evaluation: Evaluation) -> None:
         for run in evaluation.runs:
@@ -189,17 +236,19 @@ def text_of(arguments: argparse.Namespace) -> str | None:
 
 
 def told(measured: Measured, outputs: Outputs, show: Callable[[Evaluation], None]) -> int:
-    """`show` it, write its files, say what went wrong. Returns the exit code. Raises `SinkchatError`."""
-    if outputs.json != STDOUT:
-        show(measured.evaluation)
-    outputs.finish(measured.evaluation)
-    for failure in measured.failures:
+    """Write its files, `show` it, say what went wrong; each also where another fails. Returns the exit code."""
+    # files first: nobody may be left who reads standard output
+    written, failures = outputs.finish(measured.evaluation)
+    failures = [*measured.failures, *failures, *outputs.print(measured.evaluation, show)]
+    if written:
+        tell(visible(f"Written: {', '.join(written)}") + "\n")
+    for failure in failures:
         complain(failure)
     if measured.interrupted:
         ways = "; go on with --resume" if outputs.json not in (None, STDOUT) else ""
         complain(f"it was ended early, and what was done until then is told{ways}.")
         return INTERRUPTED
-    return FAILED if measured.failures else DONE
+    return FAILED if failures else DONE
 
 
 def subject(evaluation: Evaluation) -> str:

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from sinkchat.cli import main, measuring
+from sinkchat.errors import SinkchatError
 from sinkchat.lab import advice
 from tests.lab import tiny
 
@@ -214,6 +215,9 @@ def test_sinks_that_are_ended_early_tell_what_they_can(text, capsys, interrupted
         (["eval", "--window", "256,,512"], "--window has an empty place"),
         (["eval", "--window", "0"], "--window must be a whole number of at least 1"),
         (["eval", "--sinks", "-1"], "--sinks"),
+        (["eval", "--sinks", "0" * 20 + "9" * 20], "from 0 to 1,000,000,000,000, or several"),
+        (["eval", "--seeds", "9" * 5000, "--generate", "1"], "--seeds must be a whole number from 0 to 1,000"),
+        (["eval", "--tokens", "5,6"], "--tokens must be a whole number of at least 2, not '5,6'"),
         (["eval", "--window", "8", "--sinks", "8"], "window of 9"),
         (["eval", "--window", "8192"], "trained for"),
         (["eval", "--policies", "full,ring"], "ring"),
@@ -227,6 +231,8 @@ def test_sinks_that_are_ended_early_tell_what_they_can(text, capsys, interrupted
         (["eval", "--resume"], "name it with --json"),
         (["eval", "--csv", "-"], "Only --json"),
         (["eval", "--html", "no/such/folder/x.html"], "no/such/folder"),
+        (["eval", "--html", "/proc/x.html"], "/proc/x.html cannot be written"),
+        (["eval", "--csv", ""], "name cannot be empty"),
         (["eval", "--json", "x.out", "--csv", "x.out"], "two formats"),
         (["eval", "--temperature", "1"], "--temperature"),
         (["--temperature", "1", "eval"], "does not take --temperature"),
@@ -277,6 +283,82 @@ def test_no_file_is_written_over_unasked(text, tmp_path, capsys) -> None:
     assert file.read_text() == "mine"
     assert main.main([*run, "--force"]) == 0
     assert file.read_text() != "mine"
+
+
+def test_a_link_to_where_nothing_can_be_is_no_file(tmp_path, capsys) -> None:
+    (tmp_path / "link.json").symlink_to("no such folder/x.json")
+    assert main.main(["eval", "--json", str(tmp_path / "link.json")]) == 2
+    assert "There is no folder" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("flag", ["--force", "--resume"])
+def test_the_text_is_never_written_over(text, tmp_path, capsys, flag) -> None:
+    before = Path(text).read_text()
+    (tmp_path / "link.csv").symlink_to(text)
+    run = ["eval", text, *RUN, "--json", str(tmp_path / "out.json"), flag]
+    assert main.main([*run, "--csv", str(tmp_path / "link.csv")]) == 2
+    assert "is the text that is to be read" in capsys.readouterr().err
+    assert Path(text).read_text() == before
+
+
+# What cannot be written
+
+
+class _Gone(io.StringIO):
+    """Standard output whose reader has left, or whose disk is full."""
+
+    def __init__(self, error: OSError) -> None:
+        super().__init__()
+        self._error = error
+
+    def write(self, text: str) -> int:
+        raise self._error
+
+    def fileno(self) -> int:
+        raise OSError
+
+
+def test_files_and_verdict_do_not_need_a_reader_of_standard_output(text, tmp_path, capsys, monkeypatch) -> None:
+    file = tmp_path / "out.html"
+    run = ["eval", text, *RUN, "--fail-above", "0.01", "--html", str(file)]
+    with monkeypatch.context() as context:
+        context.setattr(sys, "stdout", _Gone(BrokenPipeError()))
+        assert main.main(run) == 3
+    assert "more than 0.01 times" in capsys.readouterr().err
+    assert file.exists()
+
+
+@pytest.mark.parametrize("stdout", [None, _Gone(OSError(28, "No space left on device"))])
+def test_files_are_written_where_standard_output_cannot_be(text, tmp_path, capsys, monkeypatch, stdout) -> None:
+    file = tmp_path / "out.html"
+    with monkeypatch.context() as context:
+        context.setattr(sys, "stdout", stdout)
+        assert main.main(["eval", text, *RUN, "--html", str(file)]) == 1
+    assert "output" in capsys.readouterr().err
+    assert file.exists()
+
+
+def test_a_disk_that_fills_up_costs_its_file_alone(text, tmp_path, capsys, monkeypatch) -> None:
+    from sinkchat.lab.files import document
+
+    def full(evaluation: object, path: object) -> None:
+        raise SinkchatError(f"{path} cannot be written (No space left on device); take another name.")
+
+    monkeypatch.setattr(document, "write", full)
+    names = [str(tmp_path / name) for name in ("out.json", "out.html")]
+    assert main.main(["eval", text, *RUN, "--json", names[0], "--html", names[1]]) == 1
+    out, err = capsys.readouterr()
+    assert "4 sinks, window 48" in out
+    assert err.count("No space left") == 2, "once when it happened, once at the end"
+    assert f"Written: {names[1]}\n" in err
+
+
+def test_a_file_name_moves_nothing_in_the_terminal(text, tmp_path, capsys) -> None:
+    name = str(tmp_path / "red\x1b[31m.csv")
+    assert main.main(["eval", text, *RUN, "--policies", "sinks", "--csv", name]) == 0
+    out, err = capsys.readouterr()
+    assert "\x1b" not in out + err
+    assert "red␛[31m.csv" in err
 
 
 def test_a_resume_of_something_else_is_refused_and_kept(text, tmp_path, capsys) -> None:
