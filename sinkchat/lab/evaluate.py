@@ -14,7 +14,7 @@ from sinkchat.engine.switching import check_fits
 from sinkchat.errors import CacheError, SinkchatError
 from sinkchat.lab.agenda import Agenda
 from sinkchat.lab.figures import bin_size
-from sinkchat.lab.generation import generate, spelled
+from sinkchat.lab.generation import check_goes_past, generate, spelled
 from sinkchat.lab.plan import DEFAULT_TOKENS, Plan
 from sinkchat.lab.reading import Reading, first_token, read, with_sinks
 from sinkchat.lab.recall.asking import recall, tokens_to_read
@@ -69,6 +69,8 @@ class Evaluator:
         if plan.recall:
             self._streams = {window: make_stream(loaded, text.text, window, plan.seeds[0]) for window in windows}
         self._prompt = self._prompt_ids() if plan.generate else ()
+        if self._prompt and windows:
+            check_goes_past(len(self._prompt), plan.generate, max(windows))
         trained, prompt = loaded.facts.trained_length, spelled(loaded, self._prompt)
         self._agenda = Agenda(plan, self._rules, trained, self._full_reach, prompt, self._streams)
         self.failures: list[str] = []

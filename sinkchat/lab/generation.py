@@ -30,6 +30,23 @@ class Drawn:
     losses: list[float] = field(default_factory=list)
 
 
+def check_goes_past(prompt: int, tokens: int, window: int) -> None:
+    """That `tokens` written behind a prompt of so many outgrow the window; raises UsageError, in one sentence, where
+    none would be drawn after the first eviction: such writing looks sound under any rule."""
+    # One token makes the first entry leave, and the next is the first that is predicted without it.
+    last, least = prompt + tokens, window + 2
+    if last >= least:
+        return
+    none = "nothing would ever be evicted" if last <= window else "nothing would be drawn after the first eviction"
+    ways = [f"--generate {least - prompt} or more"]
+    if last > 2:
+        ways.append(f"--window {last - 2} or less")
+    raise UsageError(
+        f"{tokens:,} tokens are to be written behind a prompt of {prompt:,}, and the window holds {window:,}: {none}, "
+        f"so the writing would look sound for no reason; give {', or '.join(ways)}."
+    )
+
+
 def generate(
     loaded: LoadedModel,
     rule: Rule,

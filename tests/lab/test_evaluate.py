@@ -24,7 +24,7 @@ PLAN = Plan(
     windows=(64,),
     sinks=(1, 4),
     tokens=300,
-    generate=12,
+    generate=40,
     seeds=(1, 2),
 )
 
@@ -76,7 +76,7 @@ def test_of_rules_that_differ_by_degrees_one_writes(whole) -> None:
         for policy, sinks in (("full", 0), ("window", 0), ("sinks", 4), ("recompute", 0))
         for seed in (1, 2)
     ]
-    assert all(one.tokens == 12 for one in whole.generation)
+    assert all(one.tokens == 40 for one in whole.generation)
 
 
 def test_what_is_done_is_told_after_each_piece() -> None:
@@ -244,7 +244,7 @@ def test_an_end_that_is_asked_for_when_all_is_done_cuts_nothing(whole) -> None:
         (replace(PLAN, policies=("full", "sinks")), "a run of window 64, no sinks"),
         (replace(PLAN, generate=0), "writing of full"),
         (replace(PLAN, seeds=(1,)), "writing of full \\(seed 2\\)"),
-        (replace(PLAN, prompt="The sea"), "writing of full"),
+        (replace(PLAN, prompt="The sea. " * 20), "writing of full"),
     ],
 )
 def test_a_file_that_has_more_than_is_asked_for_is_not_gone_on_with(whole, plan, named) -> None:
@@ -277,12 +277,29 @@ def test_the_full_cache_is_read_to_twice_the_trained_length_and_counts_up_to_it(
         (Plan(windows=(64,), tokens=60), "the window holds 64"),
         (Plan(windows=(64,), tokens=10**6), "fewer than the 1,000,000"),
         (Plan(windows=(4000,)), "the window holds 4,000"),
+        (replace(PLAN, prompt="Sea", generate=12), "12 tokens are to be written behind a prompt of"),
+        (replace(PLAN, windows=(8, 100)), "the window holds 100: .*; give --generate [0-9]+ or more, or --window"),
     ],
 )
 def test_what_would_show_nothing_is_told_before_anything_runs(plan, named) -> None:
     with pytest.raises(SinkchatError, match=named) as told:
         evaluator(plan)
     assert told.value.exit_code == 2
+
+
+def test_writing_goes_past_every_window_by_the_least_that_shows_something() -> None:
+    writing = replace(PLAN, windows=(64, 200))
+    with pytest.raises(SinkchatError, match="nothing would ever be evicted") as told:
+        evaluator(writing)
+    least = int(str(told.value).split("--generate ")[1].split()[0])
+    evaluator(replace(writing, generate=least))
+    with pytest.raises(SinkchatError, match=f"after the first eviction, .* --generate {least} or more"):
+        evaluator(replace(writing, generate=least - 1))
+    widest = int(str(told.value).split("--window ")[1].split()[0])
+    evaluator(replace(writing, windows=(widest,)))
+    with pytest.raises(SinkchatError, match="the window holds"):
+        evaluator(replace(writing, windows=(widest + 1,)))
+    evaluator(replace(writing, policies=("full",)))
 
 
 def test_a_full_cache_that_memory_does_not_hold_is_told_before_anything_runs(monkeypatch) -> None:
