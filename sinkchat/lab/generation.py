@@ -42,8 +42,8 @@ def check_goes_past(prompt: int, tokens: int, window: int) -> None:
     if last > 2:
         ways.append(f"--window {last - 2} or less")
     raise UsageError(
-        f"{tokens:,} tokens are to be written behind a prompt of {prompt:,}, and the window holds {window:,}: {none}, "
-        f"so the writing would look sound for no reason; give {', or '.join(ways)}."
+        f"{tokens:,} tokens are to be written behind a prompt of {prompt:,}, and the window holds {window:,}: "
+        f"{none}, so the writing would look sound for no reason; give {', or '.join(ways)}."
     )
 
 

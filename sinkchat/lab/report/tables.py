@@ -17,14 +17,15 @@ BEGINNING = 1200
 
 
 def quality(evaluation: Evaluation, colours: Colours) -> str:
-    """How well each run predicted the text."""
+    """How well each run predicted the text; first the figure that a narrow page must show before it is scrolled."""
     heads = (
         ("rule", ""),
+        ("× full", "same tokens"),
         ("sinks", ""),
         ("window", ""),
         ("perplexity", "before"),
         ("perplexity", "after"),
-        ("× full", "same tokens"),
+        ("perplexity", "full, same tokens"),
         ("slope after", "per 1,000 tokens"),
         ("slope against full", "per 1,000 tokens"),
         ("collapse", "at position"),
@@ -32,11 +33,12 @@ def quality(evaluation: Evaluation, colours: Colours) -> str:
     rows = [
         (
             name(run.rule, colours, run.complete, short=True),
+            numerals.ratio(run.loss_same_positions, run.loss_full_same_positions),
             numerals.count(run.rule.sinks) if run.rule.policy != "full" else numerals.MISSING,
             numerals.count(run.rule.window),
             numerals.perplexity(run.loss_before),
             numerals.perplexity(run.loss_after),
-            numerals.ratio(run.loss_same_positions, run.loss_full_same_positions),
+            numerals.perplexity(run.loss_full_same_positions),
             numerals.slope(run.slope_after, run.slope_error),
             numerals.slope(run.slope_over_full, run.slope_over_full_error),
             numerals.count(run.collapse_at),

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from sinkchat.lab.telling.numerals import plain
 
-NAME = 24
+NAME = 22
 """Cells that the first column is folded to before a column is left out."""
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from sinkchat.lab import order
 from sinkchat.lab.figures import mean
@@ -10,22 +10,36 @@ from sinkchat.lab.results import Evaluation, Generation, Run
 from sinkchat.lab.telling import numerals
 from sinkchat.lab.terminal.columns import Column, folded, laid_out
 
+BEFORE, READ, RECOMPUTED = ("ppl", "before"), ("tokens", "read"), ("re-", "computed")
+
 _RUN: tuple[tuple[tuple[str, str], int, Callable[[Run], str]], ...] = (
-    (("ppl", "before"), 2, lambda run: numerals.perplexity(run.loss_before)),
+    (BEFORE, 2, lambda run: numerals.perplexity(run.loss_before)),
     (("ppl", "after"), 0, lambda run: numerals.perplexity(run.loss_after)),
     (("×", "full"), 1, lambda run: numerals.ratio(run.loss_same_positions, run.loss_full_same_positions)),
-    (("slope after", "nats/1,000"), 11, lambda run: numerals.slope(run.slope_after, run.slope_error)),
+    (("ppl full", "same tokens"), 7, lambda run: numerals.perplexity(run.loss_full_same_positions)),
+    (("slope after", "nats/1,000"), 13, lambda run: numerals.slope(run.slope_after, run.slope_error)),
     (("slope vs full", "nats/1,000"), 5, lambda run: numerals.slope(run.slope_over_full, run.slope_over_full_error)),
     (("collapse", "at"), 3, lambda run: numerals.count(run.collapse_at)),
-    (("tokens", "read"), 10, lambda run: numerals.count(run.tokens)),
-    (("first", "eviction"), 12, lambda run: numerals.count(run.first_eviction)),
-    (("", "evictions"), 9, lambda run: numerals.count(run.evictions)),
-    (("", "recomputed"), 13, lambda run: numerals.count(run.recomputed)),
-    (("KV", "entries"), 6, lambda run: numerals.count(run.kv_entries_max)),
+    (READ, 12, lambda run: numerals.count(run.tokens)),
+    (("first", "eviction"), 14, lambda run: numerals.count(run.first_eviction)),
+    (("", "evictions"), 11, lambda run: numerals.count(run.evictions)),
+    (RECOMPUTED, 15, lambda run: numerals.count(run.recomputed)),
+    (("KV", "entries"), 8, lambda run: numerals.count(run.kv_entries_max)),
     (("KV", "MB"), 4, lambda run: numerals.megabytes(run.kv_bytes)),
-    (("sink", "share"), 7, lambda run: numerals.percent(run.sink_share_mean)),
-    (("tokens", "/s"), 8, lambda run: numerals.rate(run.tokens_per_second)),
+    (("sink", "share"), 9, lambda run: numerals.percent(run.sink_share_mean)),
+    (("tokens", "/s"), 10, lambda run: numerals.rate(run.tokens_per_second)),
 )
+
+
+def _ranks(read: Sequence[Run]) -> dict[tuple[str, str], int]:
+    """What is left out sooner or later than usual, by what there is to tell."""
+    ranks = {}
+    if any(run.rule.policy == "recompute" for run in read):
+        # What it costs is half of what there is to say of it; what was before the first eviction is alike in all.
+        ranks = {RECOMPUTED: 2, BEFORE: 6}
+    if len({run.tokens for run in read}) == 1:
+        ranks[READ] = 16
+    return ranks
 
 
 def runs(evaluation: Evaluation, width: int, *, ascii: bool = False) -> str:
@@ -34,7 +48,8 @@ def runs(evaluation: Evaluation, width: int, *, ascii: bool = False) -> str:
     if not read:
         return "No text was read under any rule."
     names = [run.rule.name + ("" if run.complete else " *") for run in read]
-    columns = [Column(head, [told(run) for run in read], rank) for head, rank, told in _RUN]
+    ranks = _ranks(read)
+    columns = [Column(head, [told(run) for run in read], ranks.get(head, rank)) for head, rank, told in _RUN]
     text = laid_out("rule", names, columns, width, ascii)
     if all(run.complete for run in read):
         return text

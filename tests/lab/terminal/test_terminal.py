@@ -58,6 +58,32 @@ def test_a_wider_table_keeps_all_columns_of_a_narrower_one() -> None:
     assert shown[0] < shown[1] < shown[2] < shown[3]
 
 
+def test_what_recompute_ran_again_is_told_at_80_columns_beside_what_says_whether_a_cache_is_stable() -> None:
+    rules = [Rule("full"), Rule("sinks", sinks=4, window=512), Rule("recompute", window=512)]
+    evaluation = sample.evaluation(rules)
+    text = tables.runs(evaluation, 80)
+    (again,) = [run.recomputed for run in evaluation.runs if run.rule.policy == "recompute"]
+    assert f" {again:,} " in next(line for line in text.split("\n") if line.startswith("recompute"))
+    heads = text.split("\n─")[0]
+    assert all(word in heads for word in ("computed", "after", "full", "slope vs full", "collapse", "MB"))
+    assert "computed" not in tables.runs(sample.evaluation(rules[:2]), 80)
+
+
+def test_tokens_that_are_the_same_in_all_rows_are_the_last_to_be_told() -> None:
+    alike = sample.evaluation([Rule("full"), Rule("window", window=512)])
+    unlike = replace(alike, runs=[replace(run, tokens=6000 + at) for at, run in enumerate(alike.runs)])
+    assert " read" not in tables.runs(alike, 150)
+    assert " read" in tables.runs(unlike, 150)
+    assert " read" in tables.runs(alike, 250)
+
+
+def test_what_full_makes_of_the_same_tokens_is_told_where_there_is_room() -> None:
+    evaluation = sample.evaluation([Rule("full"), Rule("window", window=512)])
+    loss = evaluation.runs[1].loss_full_same_positions
+    assert loss is not None
+    assert f" {math.exp(loss):.1f} " in tables.runs(evaluation, 100).split("\n")[-1]
+
+
 def test_no_figure_is_cut_even_where_the_terminal_is_too_narrow_for_any() -> None:
     text = laid_out("rule", ["4 sinks, window 512"], [Column(("", "loss"), ["123,456,789.123"], 0)], 10)
     assert "123,456,789.123" in text
