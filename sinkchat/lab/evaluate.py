@@ -15,7 +15,7 @@ from sinkchat.errors import CacheError, SinkchatError
 from sinkchat.lab.agenda import Agenda
 from sinkchat.lab.figures import bin_size
 from sinkchat.lab.generation import check_goes_past, generate, spelled
-from sinkchat.lab.plan import DEFAULT_TOKENS, Plan
+from sinkchat.lab.plan import DEFAULT_TOKENS, DEFAULT_WINDOWS, Plan
 from sinkchat.lab.reading import Reading, first_token, read, with_sinks
 from sinkchat.lab.recall.asking import recall, tokens_to_read
 from sinkchat.lab.recall.stream import Stream, make_stream
@@ -62,7 +62,7 @@ class Evaluator:
             with_sinks(loaded, (), rule.sinks, rule.sink_tokens)  # a tokenizer may have nothing to replace them by
         whole = (*first_token(loaded.tokenizer), *TextEncoder(loaded.tokenizer).text(text.text))
         check_length(text.name, len(whole), plan.tokens, max(windows, default=None))
-        self._ids = whole[: plan.tokens or max(DEFAULT_TOKENS, 4 * max(windows, default=0))]
+        self._ids = whole[: plan.tokens or max(DEFAULT_TOKENS, DEFAULT_WINDOWS * max(windows, default=0))]
         self._full_reach = min(len(self._ids), FULL_REACH * loaded.facts.trained_length)
         self._check_memory()
         self._streams: dict[int, Stream] = {}

@@ -10,7 +10,9 @@ from sinkchat.cache.policy import POLICIES, POSITIONS, Policy, Positions, check
 from sinkchat.errors import UsageError
 from sinkchat.lab.results import Rule, SinkTokens
 
-DEFAULT_TOKENS = 6144
+DEFAULT_TOKENS, DEFAULT_WINDOWS = 6144, 8
+"""A run reads so many tokens, or so many times the largest window if that is more: over the first few windows past an
+eviction the full cache still gains on every bounded one, and nobody could tell whether that ends."""
 
 SINK_TOKENS: tuple[SinkTokens, ...] = get_args(SinkTokens)
 
@@ -26,8 +28,8 @@ class Plan:
     start_positions: tuple[int, ...] = (0,)
     sink_tokens: tuple[SinkTokens, ...] = ("text",)
     tokens: int | None = None
-    """To be read by each run; None: DEFAULT_TOKENS, or four times the largest window if that is more, or all of a
-    shorter text."""
+    """To be read by each run; None: DEFAULT_TOKENS, or DEFAULT_WINDOWS times the largest window if that is more, or all
+    of a shorter text."""
     per_token: bool = False
     generate: int = 0
     """Tokens to generate for each rule and seed."""

@@ -287,6 +287,15 @@ def test_what_would_show_nothing_is_told_before_anything_runs(plan, named) -> No
     assert told.value.exit_code == 2
 
 
+@pytest.mark.parametrize(("windows", "tokens"), [((64,), 6144), ((64, 1000), 8000)])
+def test_a_run_reads_eight_windows_unless_told_otherwise(windows, tokens) -> None:
+    text = replace(TEXT, text=TEXT.text * 20)
+    plan = Plan(policies=("full", "window"), windows=windows)
+    first = Evaluator(tiny.loaded(), text, plan).result
+    assert first.subject.text_tokens > 8000
+    assert first.tokens == tokens
+
+
 def test_writing_goes_past_every_window_by_the_least_that_shows_something() -> None:
     writing = replace(PLAN, windows=(64, 200))
     with pytest.raises(SinkchatError, match="nothing would ever be evicted") as told:
