@@ -32,6 +32,8 @@ FULL_REACH = 2
 
 DECODING, RECOMPUTING = 12.0, 2.0
 """Work of a token that is drawn, and of one that is read under `recompute`, beside that of one that is read."""
+FULL_DOUBLES = 10_000
+"""Tokens at which one of the full cache is twice the work, in the mean over all of them: each sees all before it."""
 
 PROMPT = "Tell me a long story about a lighthouse keeper and the sea. Do not stop."
 
@@ -95,7 +97,7 @@ class Evaluator:
         pieces = [self._piece(FULL, "the full cache once more, to compare with")] if again else []
         pieces += [self._piece(rule, rule.name) for rule in left.reads]
         pieces += [self._writing(rule, seed) for rule, seed in left.draws]
-        pieces += [Piece(f"{rule.name}, recall", self._tokens_to_ask(rule, w), _cost(rule)) for rule, w in left.asks]
+        pieces += [self._asking(rule, window) for rule, window in left.asks]
         course = Course(pieces, follow)
         control: Reading | None = None
         if again and course.next():
@@ -169,16 +171,18 @@ class Evaluator:
         return self._full_reach if rule == FULL else len(self._ids)
 
     def _piece(self, rule: Rule, name: str) -> Piece:
-        return Piece(name, self._reach(rule), _cost(rule))
+        return Piece(name, self._reach(rule), _cost(rule, self._reach(rule)))
 
     def _writing(self, rule: Rule, seed: int) -> Piece:
-        tokens, cost = len(self._prompt) + self._plan.generate, DECODING
-        if rule != FULL:  # what is written is read again under the full cache
-            tokens, cost = 2 * tokens, (DECODING + 1) / 2
-        return Piece(f"{rule.name}, writing, seed {seed}", tokens, cost)
+        tokens = len(self._prompt) + self._plan.generate
+        again = _cost(FULL, tokens)  # what is written is read again under the full cache
+        if rule == FULL:
+            return Piece(f"{rule.name}, writing, seed {seed}", tokens, DECODING - 1 + again)
+        return Piece(f"{rule.name}, writing, seed {seed}", 2 * tokens, (DECODING + again) / 2)
 
-    def _tokens_to_ask(self, rule: Rule, window: int) -> int:
-        return tokens_to_read(self._loaded, rule, self._streams[window])
+    def _asking(self, rule: Rule, window: int) -> Piece:
+        tokens = tokens_to_read(self._loaded, rule, self._streams[window])
+        return Piece(f"{rule.name}, recall", tokens, _cost(rule, tokens))
 
     # What it begins with
 
@@ -209,7 +213,10 @@ def _program() -> str:
     return ", ".join((*(f"{name} {version(name)}" for name in names), f"Python {platform.python_version()}"))
 
 
-def _cost(rule: Rule) -> float:
+def _cost(rule: Rule, tokens: int) -> float:
+    """Of each of so many tokens that are read, beside one of a bounded cache."""
+    if rule == FULL:
+        return 1.0 + tokens / FULL_DOUBLES
     return RECOMPUTING if rule.policy == "recompute" else 1.0
 
 

@@ -28,8 +28,8 @@ class Plan:
     start_positions: tuple[int, ...] = (0,)
     sink_tokens: tuple[SinkTokens, ...] = ("text",)
     tokens: int | None = None
-    """To be read by each run; None: DEFAULT_TOKENS, or DEFAULT_WINDOWS times the largest window if that is more, or all
-    of a shorter text."""
+    """To be read by each run; None: DEFAULT_TOKENS, or DEFAULT_WINDOWS times the largest window if that is more, or
+    all of a shorter text."""
     per_token: bool = False
     generate: int = 0
     """Tokens to generate for each rule and seed."""

@@ -14,7 +14,7 @@ from sinkchat.lab.plan import Plan
 from sinkchat.lab.reading import read
 from sinkchat.lab.results import FULL, Evaluation, Rule, Run
 from sinkchat.lab.source import Text
-from sinkchat.lab.work import Moment
+from sinkchat.lab.work import Course, Moment, Piece
 from tests.engine.listening import OUT_OF_MEMORY
 from tests.lab import tiny
 
@@ -94,6 +94,26 @@ def test_the_work_is_followed_to_its_end() -> None:
     for before, after in pairwise(moments):
         assert (before.number, before.done) <= (after.number, after.done)
         assert after.done <= after.total
+
+
+def test_a_token_of_the_full_cache_is_more_work_the_further_it_is_read(monkeypatch) -> None:
+    import sinkchat.lab.evaluate as module
+
+    kept: list[Piece] = []
+
+    class Kept(Course):
+        def __init__(self, pieces, follow) -> None:
+            kept.extend(pieces)
+            super().__init__(pieces, follow)
+
+    monkeypatch.setattr(module, "Course", Kept)
+    for tokens in (300, 600):
+        for _ in evaluator(replace(PLAN, tokens=tokens)).run(lambda _moment: False):
+            pass
+    costs = {(piece.what, piece.tokens): piece.cost for piece in kept}
+    bounded = costs["4 sinks, window 64", 300]
+    assert bounded == costs["4 sinks, window 64", 600]
+    assert bounded < costs["full", 300] < costs["full", 600]
 
 
 @pytest.mark.parametrize("when", [0, 1, 5, 20, 30])
