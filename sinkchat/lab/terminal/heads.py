@@ -25,12 +25,13 @@ def head_map(heads: Heads, width: int, title: str, *, ascii: bool = False) -> st
     lines = folded(visible(title), width) if title else []
     if not columns:
         return "\n".join([*lines, "There is no layer with sinks to show."])
-    margin = len(str(len(heads) - 1)) + 2
+    margin = max(len("layer"), len(str(len(heads) - 1))) + 2
     room = width - margin
     together = -(-columns // room)
     cells = -(-columns // together)
     wide = 2 if 2 * cells <= room else 1
-    lines.append(" " * margin + _numbered(cells, together, wide, room))
+    lines.append(" " * margin + "head")
+    lines.append("layer".ljust(margin) + _numbered(cells, together, wide, room))
     for layer, row in enumerate(heads):
         groups = [row[at : at + together] for at in range(0, columns, together)]
         signs = "".join(_shade(group, ascii) * wide for group in groups)

@@ -150,11 +150,13 @@ def test_a_head_map_tells_shares_layers_and_what_has_no_sinks() -> None:
     text = head_map([[0.0, 0.5, 1.0], [None, None, None], [math.nan, 0.19, 0.2]], 40, "map")
     rows = text.split("\n")
     assert rows[0] == "map"
-    assert rows[2] == "0 ▏  ▒▒██"
-    assert rows[3] == "1 ▏------"
-    assert rows[4] == "2 ▏--  ░░"
+    assert rows[1] == "       head"
+    assert rows[2] == "layer  0"
+    assert rows[3] == "    0 ▏  ▒▒██"
+    assert rows[4] == "    1 ▏------"
+    assert rows[5] == "    2 ▏--  ░░"
     digits = head_map([[0.0, 0.55, 1.0]], 40, "", ascii=True).split("\n")
-    assert digits[1] == "0 |005599"
+    assert digits[2] == "    0 |005599"
 
 
 def test_more_heads_than_there_is_room_for_share_cells_and_it_is_said() -> None:
@@ -162,8 +164,8 @@ def test_more_heads_than_there_is_room_for_share_cells_and_it_is_said() -> None:
     text = head_map(heads, 40, "80 layers of 64 heads", ascii=True)
     assert text.count("\n") >= 80
     assert "mean of 2 heads" in " ".join(text.split())
-    row = next(line for line in text.split("\n") if line.startswith(" 0 |"))
-    assert row[4:] == "".join(str(int(10 * (2 * at + 0.5) / 63)) for at in range(32))
+    row = next(line for line in text.split("\n") if line.startswith("    0 |"))
+    assert row[7:] == "".join(str(int(10 * (2 * at + 0.5) / 63)) for at in range(32))
 
 
 def test_a_title_that_moves_the_cursor_does_not() -> None:
