@@ -24,7 +24,8 @@ class Plan:
     policies: tuple[Policy, ...] = ("full", "window", "sinks")
     windows: tuple[int, ...] = (512,)
     sinks: tuple[int, ...] = (4,)
-    positions: tuple[Positions, ...] = ("cache",)
+    positions: tuple[Positions, ...] | None = None
+    """None: `cache`, and nobody asked for it."""
     start_positions: tuple[int, ...] = (0,)
     sink_tokens: tuple[SinkTokens, ...] = ("text",)
     tokens: int | None = None
@@ -44,7 +45,7 @@ class Plan:
         """
         for name, values, known in (
             ("policies", self.policies, POLICIES),
-            ("positions", self.positions, POSITIONS),
+            ("positions", self._placed, POSITIONS),
             ("sink tokens", self.sink_tokens, SINK_TOKENS),
         ):
             for value in values:
@@ -53,6 +54,7 @@ class Plan:
         for start in self.start_positions:
             if start < 0:
                 raise UsageError(f"A start position of {start} lies before the text; give 0 or more.")
+        self._check_used()
         rules = [Rule("full")] if "full" in self.policies else []
         for window in self.windows:
             for policy in self.policies:
@@ -61,6 +63,29 @@ class Plan:
             if rule.window is not None:
                 check(rule.policy, rule.sinks, rule.window)
         return tuple(dict.fromkeys(rules))
+
+    @property
+    def _placed(self) -> tuple[Positions, ...]:
+        return self.positions or ("cache",)
+
+    def _check_used(self) -> None:
+        """Nothing that is asked for is left out without a word."""
+        kept = "sinks" in self.policies and any(self.sinks)
+        far = any(self.start_positions)
+        asked = {
+            "--positions absolute": "absolute" in self._placed,
+            "--start-position": far,
+            "--sink-tokens": any(tokens != "text" for tokens in self.sink_tokens),
+        }
+        idle = [flag for flag, given in asked.items() if given and not kept]
+        if idle:
+            way = "give --sinks 1 or more" if "sinks" in self.policies else "add sinks to --policies"
+            raise UsageError(f"{idle[0]} changes only runs that keep sinks, and there would be none; {way}.")
+        if far and self.positions is None:
+            raise UsageError(
+                "--start-position changes nothing where positions count in the cache, as they do by default; add "
+                "--positions absolute, or --positions cache to see that it does not."
+            )
 
     def _bounded(self, policy: Policy, window: int) -> Iterator[Rule]:
         if policy in ("window", "recompute"):
@@ -75,13 +100,13 @@ class Plan:
                     yield Rule("window", window=window)  # the same under another name
 
     def _with_sinks(self, count: int, window: int) -> Iterator[Rule]:
-        for positions in self.positions:
+        for positions in self._placed:
             # a query that stands at its index in the cache knows no distance: once is enough, unless nothing else
             # was asked for
-            near = positions == "cache" and "absolute" in self.positions
+            near = positions == "cache" and "absolute" in self._placed
             for start in (0,) if near else self.start_positions:
                 yield Rule("sinks", positions, count, window, start)
-        positions = "cache" if "cache" in self.positions else self.positions[0]
+        positions = "cache" if "cache" in self._placed else self._placed[0]
         for tokens in self.sink_tokens:
             if tokens != "text":
                 yield Rule("sinks", positions, count, window, sink_tokens=tokens)

@@ -43,7 +43,7 @@ def test_only_sinks_can_be_far_away_and_only_for_absolute_positions() -> None:
 
 
 def test_who_asks_for_nothing_else_may_see_that_distance_is_nothing_to_the_cache() -> None:
-    rules = Plan(policies=("sinks",), windows=(64,), start_positions=(0, 8000)).rules()
+    rules = Plan(policies=("sinks",), windows=(64,), positions=("cache",), start_positions=(0, 8000)).rules()
     assert rules == (Rule("sinks", sinks=4, window=64), Rule("sinks", sinks=4, window=64, start_position=8000))
 
 
@@ -84,6 +84,17 @@ def test_a_name_tells_rules_apart() -> None:
         ({"start_positions": (-1,)}, "-1"),
         ({"sinks": (-1,)}, "-1 sinks"),
         ({"windows": (8,), "sinks": (4, 8)}, "window of 9"),
+        (
+            {"policies": ("full", "window"), "positions": ("cache", "absolute")},
+            "--positions absolute .*add sinks to --policies",
+        ),
+        ({"sinks": (0,), "positions": ("absolute",)}, "--positions absolute .*give --sinks 1"),
+        ({"start_positions": (0, 8000)}, "--start-position .*add --positions absolute"),
+        (
+            {"policies": ("recompute",), "positions": ("cache",), "start_positions": (8000,)},
+            "--start-position .*none",
+        ),
+        ({"policies": ("full", "recompute"), "sink_tokens": ("text", "newlines")}, "--sink-tokens .*add sinks"),
     ],
 )
 def test_lists_that_make_no_sense_are_told_in_one_sentence(lists, named) -> None:
