@@ -67,11 +67,13 @@ def show(evaluation: Evaluation) -> None:
 
 
 def _sweep(advice: Advice) -> str:
+    from sinkchat.lab.telling.numerals import percent
+
     lines = ["sinks  perplexity after  × full  above the best, nats  sink share"]
     for one in advice.compared:
         run = one.run
         error = "" if math.isnan(one.error) else f" ± {one.error:.3f}"
-        share = "" if run.rule.sinks == 0 or run.sink_share_mean is None else f"{run.sink_share_mean:.1%}"
+        share = "" if run.rule.sinks == 0 or run.sink_share_mean is None else percent(run.sink_share_mean)
         line = f"{run.rule.sinks:5}  {_ppl(run):>16}  {_ratio(run):>6}  {f'{one.excess:.3f}{error}':>20}  {share:>10}"
         lines.append(line.rstrip())
     return "\n".join(lines)
@@ -79,6 +81,7 @@ def _sweep(advice: Advice) -> str:
 
 def _sentences(advice: Advice) -> str:
     from sinkchat.lab.advice import resting
+    from sinkchat.lab.telling.numerals import percent
 
     best = advice.best
     none = next((one for one in advice.compared if one.run.rule.sinks == 0), None)
@@ -113,7 +116,7 @@ def _sentences(advice: Advice) -> str:
         return words + "."
     words += f".\n{len(rest)} of {len(heads)} heads give more than half of their attention to"
     words += " it" if advice.sinks == 1 else " them"
-    most = ", ".join(f"layer {one.layer} head {one.head} ({one.share:.1%})" for one in rest[:5])
+    most = ", ".join(f"layer {one.layer} head {one.head} ({percent(one.share)})" for one in rest[:5])
     return f"{words}; most of all {most}." if rest else f"{words}."
 
 
