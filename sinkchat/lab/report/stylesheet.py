@@ -17,6 +17,7 @@ def stylesheet() -> str:
     )
 
 
+# A table that is wider than its page has a shadow at the right edge, which the end of the table covers.
 _PAGE = """
 *{box-sizing:border-box}
 html{-webkit-text-size-adjust:100%}
@@ -44,7 +45,9 @@ margin:8px 0}
 figure{margin:26px 0 34px}
 h2+figure{margin-top:18px}
 figcaption{color:var(--muted);font-size:13.5px;line-height:1.5;margin-top:8px;max-width:58em}
-.scroll{overflow-x:auto;margin:14px 0 6px}
+.scroll{overflow-x:auto;margin:14px 0 6px;
+background:linear-gradient(to left,var(--paper) 40%,transparent) right/48px 100% no-repeat local,
+linear-gradient(to left,var(--grid),transparent) right/16px 100% no-repeat scroll}
 table{border-collapse:collapse;font-size:13px;line-height:1.4;font-variant-numeric:tabular-nums;min-width:100%}
 th,td{padding:4px 0 4px 14px;text-align:right;white-space:nowrap;vertical-align:baseline}
 th{font-weight:500;color:var(--muted);vertical-align:bottom;border-bottom:1px solid var(--axis)}
@@ -114,7 +117,7 @@ body{font-size:11pt}
 h1{font-size:17pt}
 h2{break-after:avoid}
 figure,.maps,tr{break-inside:avoid}
-.scroll{overflow:visible}
+.scroll{overflow:visible;background:none}
 table{font-size:8.5pt}
 th,td{padding-left:8px}
 td:first-child{white-space:normal}

@@ -71,6 +71,15 @@ def test_all_figures_of_a_run_are_in_the_tables() -> None:
     assert EVERYTHING.subject.text_sha256 in text
 
 
+def test_what_says_most_of_a_run_stands_beside_its_name() -> None:
+    table = html(EVERYTHING).split("<h2>Runs</h2>")[1].split("</table>")[0]
+    assert re.findall('<th scope="col">([^<]*)', table)[:2] == ["rule", "× full"]
+    run = order.ordered(EVERYTHING.runs)[1]
+    cells = re.findall(r"<td>(.*?)</td>", table.split("<tr")[3])
+    assert cells[1] == numerals.ratio(run.loss_same_positions, run.loss_full_same_positions)
+    assert numerals.perplexity(run.loss_full_same_positions) in cells
+
+
 def test_what_a_model_or_a_person_wrote_is_shown_not_obeyed() -> None:
     evil = "</pre><script>alert(1)</script>\x1b[31m\u202e"
     one = replace(sample.drawn(FOUR, 1), text=evil)
