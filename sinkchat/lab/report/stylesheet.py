@@ -54,6 +54,7 @@ th{font-weight:500;color:var(--muted);vertical-align:bottom;border-bottom:1px so
 td{border-bottom:1px solid var(--grid)}
 tr.next td{border-top:1px solid var(--axis)}
 th:first-child,td:first-child{text-align:left;padding-left:0;position:sticky;left:0;background:var(--paper)}
+td:first-child{white-space:normal;min-width:12em}
 td:first-child svg{vertical-align:2px;margin-right:9px}
 .unit{display:block;font-size:12px}
 details{margin:6px 0}
@@ -104,7 +105,7 @@ ul.narrow{display:flex!important}
 .pair svg{max-width:520px}
 .facts,.terms{grid-template-columns:1fr;gap:0}
 .facts dd,.terms dd{margin-bottom:7px}
-td:first-child{white-space:normal;min-width:9.5em}
+td:first-child{min-width:9.5em}
 th,td{padding-left:13px}
 }
 """
@@ -120,7 +121,6 @@ figure,.maps,tr{break-inside:avoid}
 .scroll{overflow:visible;background:none}
 table{font-size:8.5pt}
 th,td{padding-left:8px}
-td:first-child{white-space:normal}
 details::details-content{content-visibility:visible;display:block}
 *{print-color-adjust:exact;-webkit-print-color-adjust:exact}
 }

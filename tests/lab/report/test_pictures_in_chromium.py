@@ -59,6 +59,7 @@ for (const part of document.querySelectorAll('main *')) {
 }
 const told = {
   faults, texts, drawings, page: innerWidth, scrolled: document.documentElement.scrollWidth,
+  tables: [...document.querySelectorAll('.scroll')].filter(one => one.scrollWidth > one.clientWidth + 1).length,
   paper: getComputedStyle(document.body).backgroundColor, ink: getComputedStyle(document.body).color,
 };
 """
@@ -71,6 +72,8 @@ class Measured:
     drawings: int
     page: int
     scrolled: int
+    tables: int
+    """That are wider than their place, and are scrolled."""
     paper: str
     ink: str
 
@@ -209,6 +212,8 @@ def test_no_word_is_cut_or_covered_and_nothing_is_wider_than_the_page(
         assert one.scrolled <= width
         assert one.drawings > 20
         assert one.texts > 150
+    assert measured[0].tables > 0
+    assert measured[-1].tables == 0
     assert len({one.paper for one in measured}) == 1
     assert (measured[0].paper == "rgb(255, 255, 255)") == (scheme == LIGHT)
 
