@@ -21,6 +21,15 @@ def is_terminal(stream: TextIO | None) -> bool:
         return False
 
 
+def is_foreground(stream: TextIO, *, unless_known: bool = False) -> bool:
+    """Whether the terminal is this program's: a job in the background neither reads it nor writes over its lines.
+    unless_known: what is said of a terminal that is not the one the program was started from."""
+    try:
+        return os.tcgetpgrp(stream.fileno()) == os.getpgrp()
+    except (OSError, ValueError):
+        return unless_known
+
+
 def columns() -> int:
     """Of the terminal; 80 where there is none."""
     return shutil.get_terminal_size().columns
@@ -99,17 +108,30 @@ class ProgressLine:
         now = time.monotonic()
         if not self._live or (stage == self._stage and now - self._written < 0.1):
             return
-        self._stage, self._written, self._dirty = stage, now, True
-        width = shutil.get_terminal_size().columns - 1
-        self._stream.write(f"\r\x1b[2K{text[:width]}")
-        self._stream.flush()
+        self._stage, self._written = stage, now
+        if is_foreground(self._stream, unless_known=True):  # else somebody is typing at a shell in this line
+            self._dirty = True
+            self._put(f"\r\x1b[2K{text[: self._width() - 1]}")
 
     def clear(self) -> None:
         """Take the line away, before anything else is written."""
-        if self._dirty:
-            self._stream.write("\r\x1b[2K")
-            self._stream.flush()
+        if self._dirty and is_foreground(self._stream, unless_known=True):
+            self._put("\r\x1b[2K")
         self._dirty, self._stage = False, ""
+
+    def _put(self, text: str) -> None:
+        try:
+            self._stream.write(text)
+            self._stream.flush()
+        except (OSError, ValueError):  # the terminal is gone, the work is not
+            self._live = False
+
+    def _width(self) -> int:
+        """Of its own terminal: standard output may lead elsewhere."""
+        try:
+            return os.get_terminal_size(self._stream.fileno()).columns or columns()
+        except (OSError, ValueError):
+            return columns()
 
 
 def sentence(progress: Progress) -> str:

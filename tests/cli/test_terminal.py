@@ -105,3 +105,27 @@ def test_on_a_terminal_that_cannot_be_drawn_on_there_is_a_sentence(
     monkeypatch.setattr(sys, "stderr", _Terminal())
     with pytest.raises(UsageError, match=f"TERM is {name}.*sinkchat ask"):
         chat.run(Settings())
+
+
+def test_progress_ends_with_its_terminal_and_the_work_goes_on() -> None:
+    class Gone(_Terminal):
+        def write(self, text: str) -> int:
+            raise OSError(5, "Input/output error")
+
+    line = ProgressLine(Gone())
+    line.show(Progress("loading", 1, 2))
+    line.show(Progress("reading", 1, 2))
+    line.clear()
+
+
+def test_progress_is_as_wide_as_its_own_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Standard output may lead into a file, and the terminal be narrow."""
+
+    class Narrow(_Terminal):
+        def fileno(self) -> int:
+            return 2
+
+    monkeypatch.setattr(os, "get_terminal_size", lambda descriptor: os.terminal_size((12, 5)))
+    stream = Narrow()
+    ProgressLine(stream).show(Progress("a stage with a very long name", 1, 2))
+    assert stream.getvalue() == "\r\x1b[2KA stage wit"
