@@ -60,7 +60,8 @@ def slope_of_difference(
 
 def collapse_at(losses: Losses, control: Losses, first_eviction: int | None, last: int | None = None) -> int | None:
     """The first position past `first_eviction` from which the losses part from the control's and stay apart: more
-    than COLLAPSE_NATS above them, in the mean over the next COLLAPSE_TOKENS, and over all from there to `last`.
+    than COLLAPSE_NATS above them, in the mean over the next COLLAPSE_TOKENS, and over all from there to `last`, which
+    are a quarter of all compared or more: fewer would not show that they stay.
 
     None if they never do, if nothing was evicted, or if fewer tokens than that have a control. A loss that is not
     finite lies above any; a control that is not finite is none, and ends the comparison.
@@ -81,7 +82,8 @@ def collapse_at(losses: Losses, control: Losses, first_eviction: int | None, las
         end = start + COLLAPSE_TOKENS
         # Running sums round at each step, so that what is close is summed anew.
         parts = end > broken or (running > most - _NEAR and math.fsum(differences[start:end]) > most)
-        if parts and (broken < len(differences) or _stays(differences, rest, start)):
+        enough = 4 * start <= 3 * len(differences)
+        if parts and (broken < len(differences) or (enough and _stays(differences, rest, start))):
             return first_eviction + 1 + start
         if end < len(differences):
             running += differences[end] - differences[start]

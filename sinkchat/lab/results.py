@@ -109,7 +109,7 @@ class Run:
     collapse_at: int | None
     """Where the losses part from the full cache's and stay apart: the first position past `first_eviction` from
     which they lie more than COLLAPSE_NATS above them, in the mean over the next COLLAPSE_TOKENS tokens and over all
-    that are compared from there on; None if they never do, or there is no control."""
+    that are compared from there on, a quarter of them or more; None if they never do, or there is no control."""
     first_eviction: int | None
     """Position of the token that the first entry left for."""
     evictions: int

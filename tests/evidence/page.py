@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import math
+import platform
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -41,9 +42,14 @@ figure means. Every table below was written by `python -m tests.evidence.page`, 
 `python -m tests.evidence.runs FOLDER` made.
 
 {subject.model} ({subject.layers} layers of {subject.heads} heads, trained to {subject.trained_length:,} positions), \
-{subject.dtype}, not quantized, on two CPU cores; {evaluation.program}. The text is \
+{subject.dtype}, not quantized, on two CPU cores; {_program(evaluation)}. The text is \
 that of `{subject.text_name}`, {subject.text_tokens:,} tokens, SHA-256 `{subject.text_sha256[:16]}…`: it differs between \
 versions of Python. Speeds are not given: other work ran on the machine."""
+
+
+def _program(evaluation: Evaluation) -> str:
+    named = evaluation.program
+    return named if "Python" in named else f"{named}, Python {platform.python_version()}"
 
 
 def _sweep(evaluation: Evaluation) -> str:
@@ -164,10 +170,11 @@ def _long(evaluation: Evaluation, memory: Path) -> str:
 
 The text is easier or harder from stretch to stretch. A straight line through the losses of all {run.tokens - 513:,} tokens
 past the first eviction has a slope of {numerals.slope(run.slope_after, run.slope_error)} nats per 1,000 tokens. Keys and
-values took {numerals.megabytes(run.kv_bytes)} MB throughout, and the whole process {_megabytes(first)} MB at the beginning
-and {_megabytes(last)} MB at the end; the difference is what is kept of each token's loss and share.
+values took {numerals.megabytes(run.kv_bytes)} MB throughout, and the whole process {_megabytes(first)} MB in its first
+tenth and {_megabytes(last)} MB in its last.
 
-A million tokens take ten times as long and nothing else; the text has to be that long:
+A million tokens take ten times as long, and some 70 bytes each to keep their losses and shares; the text has to be that
+long:
 
     cat /usr/lib/python3*/*.py /usr/lib/python3*/*/*.py | \\
       sinkchat eval - --policies sinks --window 512 --tokens 1000000 --json million.json --html million.html"""

@@ -48,7 +48,10 @@ def points(losses: Losses, first: int, last: int) -> list[tuple[int, Fraction]]:
 
 def parted(losses: Sequence[int], control: Sequence[int], first_eviction: int, last: int) -> int | None:
     """The definition, word by word, in whole 1,024ths of a nat."""
+    compared = last - first_eviction
     for start in range(first_eviction + 1, last - COLLAPSE_TOKENS + 2):
+        if last + 1 - start < compared / 4:
+            return None
         spans = (range(start, start + COLLAPSE_TOKENS), range(start, last + 1))
         if all(sum(losses[at] - control[at] for at in span) > 1024 * COLLAPSE_NATS * len(span) for span in spans):
             return start
@@ -182,6 +185,13 @@ def test_what_comes_back_has_not_collapsed() -> None:
     losses = [None, *[4.0] * 500, *[3.0] * 1500]
     assert collapse_at(losses, control, 100) is None
     assert collapse_at(losses, control, 100, 700) == 101
+
+
+def test_what_parts_near_the_end_has_not_shown_that_it_stays() -> None:
+    """As where a text repeats itself, and the full cache alone remembers."""
+    control = [None, *[3.0] * 2000]
+    assert collapse_at([None, *[3.0] * 1700, *[4.5] * 300], control, 100) is None
+    assert collapse_at([None, *[3.0] * 1200, *[4.5] * 800], control, 100) is not None
 
 
 def test_there_is_no_collapse_without_an_eviction_or_a_control() -> None:

@@ -33,7 +33,7 @@ DEFINITIONS: Sequence[tuple[str, str]] = (
         "Collapse",
         "where the losses part from the full cache's and stay apart: the first position past the first eviction from "
         f"which they lie more than {COLLAPSE_NATS:g} nats above them, in the mean over the next {COLLAPSE_TOKENS} "
-        "tokens and over all from there on.",
+        "tokens and over all from there on, a quarter of those compared or more.",
     ),
     ("Window", "the most KV entries a layer may hold, sinks included."),
     (
