@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from sinkchat.cache.policy import check
 from sinkchat.chat.plain import to_plain
-from sinkchat.errors import CacheError, UsageError
+from sinkchat.errors import UsageError
 from sinkchat.files import MIB, expanded, read_regular
 from sinkchat.lab.figures import perplexity
+from sinkchat.lab.files.consistency import check_consistent
 from sinkchat.lab.files.fields import NOT_FINITE, Misfit, read_record
 from sinkchat.lab.files.saving import save
-from sinkchat.lab.results import Evaluation, Rule
+from sinkchat.lab.results import Evaluation
 
 SCHEMA = "sinkchat-evaluation"
 VERSION = 1
@@ -112,24 +112,8 @@ def _evaluation(plain: Mapping[str, Any]) -> Evaluation:
         evaluation = read_record(Evaluation, {**plain, **{f"text_{key}": value for key, value in text.items()}})
     except Misfit as misfit:
         raise Misfit(misfit.reason, re.sub("^text_", "text.", misfit.where)) from None
-    if evaluation.bin < 1:
-        raise Misfit("is not 1 or more", "bin")
-    _check_rules("runs", [run.rule for run in evaluation.runs])
-    _check_rules("generation", [generation.rule for generation in evaluation.generation])
-    _check_rules("recall", [recall.rule for recall in evaluation.recall])
+    check_consistent(evaluation)
     return evaluation
-
-
-def _check_rules(part: str, rules: Sequence[Rule]) -> None:
-    for number, rule in enumerate(rules):
-        if rule.policy == "full":
-            continue
-        if rule.window is None:
-            raise Misfit("is missing", f"{part}[{number}].window")
-        try:
-            check(rule.policy, rule.sinks, rule.window)
-        except CacheError as error:
-            raise Misfit(f"makes no cache: {str(error).rstrip('.')}", f"{part}[{number}]") from None
 
 
 def _pieces(evaluation: Evaluation) -> Iterator[str]:

@@ -18,6 +18,10 @@ Record = TypeVar("Record")
 NOT_FINITE: Mapping[str, float] = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
 
 
+LARGEST = 2**53
+"""All that is counted is less; every reader of JSON can tell whole numbers apart up to here."""
+
+
 class Misfit(Exception):
     """A value is not what its field takes. `where` is its place, as `runs[3].curve[0].loss`."""
 
@@ -143,6 +147,8 @@ def _truth(value: Any) -> bool:
 def _whole(value: Any) -> int:
     if type(value) is not int:
         raise Misfit("is not a whole number")
+    if not 0 <= value <= LARGEST:
+        raise Misfit("is not between 0 and 2**53")
     return value
 
 

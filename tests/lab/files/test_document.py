@@ -27,7 +27,7 @@ from sinkchat.cache.policy import Policy
 from sinkchat.errors import SinkchatError, UsageError
 from sinkchat.lab.files import document
 from sinkchat.lab.files.document import from_json, read, to_json, write
-from sinkchat.lab.results import Evaluation, Rule
+from sinkchat.lab.results import Evaluation, Recall, Rule, Run
 from tests.lab.sample import everything
 
 KEYS = {
@@ -63,7 +63,7 @@ def any_of(type_: Any) -> st.SearchStrategy[Any]:
     if isinstance(type_, type) and dataclasses.is_dataclass(type_):
         hints = typing.get_type_hints(type_)
         fields = {field.name: any_of(hints[field.name]) for field in dataclasses.fields(type_)}
-        return st.builds(type_, **{**fields, **({"bin": st.integers(1, 999)} if type_ is Evaluation else {})})
+        return st.builds(type_, **fields).map(fitting)
     origin, arguments = typing.get_origin(type_), typing.get_args(type_)
     if origin in (typing.Union, types.UnionType):
         return st.one_of([st.none() if argument is type(None) else any_of(argument) for argument in arguments])
@@ -74,7 +74,30 @@ def any_of(type_: Any) -> st.SearchStrategy[Any]:
     if origin is typing.Literal:
         return st.sampled_from(arguments)
     text = st.text(st.characters(codec="utf-8") | st.characters(max_codepoint=0xA0) | st.just("\udce9"), max_size=8)
-    return {bool: st.booleans(), int: st.integers(-(2**70), 2**70), float: st.floats(), str: text}[type_]
+    return {bool: st.booleans(), int: st.integers(0, 2**53), float: st.floats(), str: text}[type_]
+
+
+def fitting(record: Any) -> Any:
+    """The record with counts that can be of one evaluation."""
+    if isinstance(record, Run):
+        count = max(1, len(record.losses or ()))
+        return replace(
+            record,
+            tokens=count,
+            losses=None if not record.losses else record.losses,
+            shares=None if record.shares is None else (0.5,) * count,
+            curve=tuple(replace(point, position=at) for at, point in enumerate(record.curve[:count])),
+            first_eviction=None if record.first_eviction is None else record.first_eviction % count,
+        )
+    if isinstance(record, Recall):
+        return replace(record, right=min(record.right, record.asked), chance=record.right % 2 / 2)
+    if isinstance(record, Evaluation):
+        runs = {run.rule: run for run in record.runs}
+        drawn = {(one.rule, one.seed): one for one in record.generation}
+        asked = {(one.rule, one.stream_window, one.distance, one.visible): one for one in record.recall}
+        lists = {"runs": tuple(runs.values()), "generation": tuple(drawn.values()), "recall": tuple(asked.values())}
+        return replace(record, bin=max(1, record.bin), **lists)
+    return record
 
 
 @settings(deadline=None, max_examples=60)
@@ -203,6 +226,15 @@ def put(place: str, value: object) -> Callable[[dict[str, Any]], None]:
         ("runs/2/sink_share_heads/29", 0.5, "runs[2].sink_share_heads[29] is not a list"),
         ("recall/4/policy", "half", "recall[4].policy is not one of"),
         ("generation/0/curve/1", [1, 2], "generation[0].curve[1] is not a list of 3"),
+        ("tokens", -1, "tokens is not between 0 and 2**53"),
+        ("runs/2/curve/5/evicted", 10**400, "runs[2].curve[5].evicted is not between 0 and 2**53"),
+        ("runs/2/curve/5/position", 0, "runs[2].curve[5].position is none of the tokens after the one before"),
+        ("runs/2/curve/5/position", 10**9, "runs[2].curve[5].position is none of the tokens"),
+        ("runs/2/first_eviction", 10**9, "runs[2].first_eviction is none of the tokens"),
+        ("runs/2/losses", [1.0, 2.0], "runs[2].losses is not of 6,144 tokens"),
+        ("runs/2/shares", [], "runs[2].shares is not of 6,144 tokens"),
+        ("recall/4/right", 10**6, "recall[4].right is more than was asked"),
+        ("recall/4/chance", 2, "recall[4].chance is not between 0 and 1"),
     ],
 )
 def test_what_is_no_evaluation_is_told_with_what_is_wrong(
@@ -214,6 +246,13 @@ def test_what_is_no_evaluation_is_told_with_what_is_wrong(
     sentence = str(caught.value)
     assert sentence.startswith(f"old.json is no evaluation: {reason}")
     assert sentence.endswith("; name a file that sinkchat eval --json wrote.")
+
+
+@pytest.mark.parametrize("part", ["runs", "generation", "recall"])
+def test_what_is_there_twice_is_told(plain: dict[str, Any], part: str) -> None:
+    plain[part].append(plain[part][1])
+    with pytest.raises(UsageError, match=rf"{part}\[{len(plain[part]) - 1}\] is of the same as {part}\[1\]"):
+        from_json(json.dumps(plain))
 
 
 @pytest.mark.parametrize(
@@ -285,7 +324,9 @@ def test_what_cannot_be_read_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyP
 def test_a_million_losses_are_written_and_read_in_seconds(tmp_path: Path, evaluation: Evaluation) -> None:
     drawn = random.Random(5)
     losses = (None, *(drawn.random() * 6 for _ in range(999_999)))
-    long = replace(evaluation, runs=(replace(evaluation.runs[1], losses=losses),), generation=(), recall=())
+    long = replace(
+        evaluation, runs=(replace(evaluation.runs[1], tokens=1_000_000, losses=losses),), generation=(), recall=()
+    )
     begun = time.process_time()
     write(long, tmp_path / "long.json")
     written = time.process_time()
