@@ -47,7 +47,7 @@ def show(evaluation: Evaluation) -> None:
     from sinkchat.lab.telling.numerals import plain
     from sinkchat.lab.terminal.heads import head_map
 
-    if not any(run.complete and run.first_eviction is not None for run in evaluation.runs):
+    if not any(run.complete and run.first_eviction is not None and run.losses for run in evaluation.runs):
         return
     ascii = not can_show(DRAWN)
     advice = advise(evaluation)

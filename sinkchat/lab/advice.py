@@ -59,7 +59,10 @@ def advise(evaluation: Evaluation) -> Advice:
     runs = [
         run
         for run in evaluation.runs
-        if run.rule.policy in ("window", "sinks") and run.complete and run.loss_after is not None
+        if run.rule.policy in ("window", "sinks")
+        and run.complete
+        and run.loss_after is not None
+        and run.losses is not None  # it may be of an evaluation that did not keep them
     ]
     if not runs:
         raise UsageError("No run came to its end, so nothing can be said of the number of sinks; let one come to it.")
@@ -87,6 +90,8 @@ def _beside(run: Run, best: Run) -> Compared:
     first = (run.first_eviction or 0) + 1
     pairs = zip(run.losses[first:], best.losses[first:], strict=True)
     differences = [one - other for one, other in pairs if one is not None and other is not None]
+    if not differences or not all(map(math.isfinite, differences)):
+        return Compared(run, math.nan, math.nan)
     excess = fmean(differences)
     spread = math.fsum((difference - excess) ** 2 for difference in differences)
     count = len(differences)

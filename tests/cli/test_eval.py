@@ -203,6 +203,17 @@ def test_sinks_that_are_ended_early_tell_what_they_can(text, capsys, interrupted
     assert "ended early" in capsys.readouterr().err
 
 
+def test_sinks_that_go_on_with_what_kept_no_losses_may_be_ended_early_too(
+    text, tmp_path, capsys, interrupted
+) -> None:
+    file = str(tmp_path / "out.json")
+    same = [text, *RUN, "--sinks", "0,4", "--json", file]
+    assert main.main(["eval", *same, "--policies", "full,sinks"]) == 0
+    interrupted(0)
+    assert main.main(["sinks", *same, "--resume"]) == 130
+    assert "ended early" in capsys.readouterr().err
+
+
 # What is refused
 
 

@@ -84,3 +84,20 @@ def test_the_heads_that_rest_on_the_sinks_are_told_most_first() -> None:
     heads = [[0.2, 0.9], [None, None], [0.51, 0.5]]
     assert [(one.layer, one.head, one.share) for one in resting(heads)] == [(0, 1, 0.9), (2, 0, 0.51)]
     assert resting(None) == []
+
+
+def test_a_loss_past_all_numbers_has_no_excess() -> None:
+    """Infinitely above at one token, and infinitely below at another."""
+    good = sweep({1: 0.0, 4: 0.0})
+    broken = [
+        replace(run, losses=(*run.losses[: WINDOW + 100 + n], math.inf, *run.losses[WINDOW + 101 + n :]))
+        for n, run in enumerate(good.runs)
+    ]
+    advice = advise(replace(good, runs=(*broken,)))
+    assert any(math.isnan(one.excess) for one in advice.compared)
+
+
+def test_runs_without_the_loss_of_each_token_say_nothing() -> None:
+    whole = sweep({0: 0.6, 4: 0.0})
+    first, second = whole.runs
+    assert advise(replace(whole, runs=(first, replace(second, losses=None)))).sinks == 0

@@ -7,7 +7,7 @@ from collections.abc import Hashable, Sequence
 from sinkchat.cache.policy import check
 from sinkchat.errors import CacheError
 from sinkchat.lab.files.fields import Misfit
-from sinkchat.lab.results import Evaluation, Recall, Rule, Run
+from sinkchat.lab.results import FULL, Evaluation, Recall, Rule, Run
 
 
 def check_consistent(evaluation: Evaluation) -> None:
@@ -22,6 +22,9 @@ def check_consistent(evaluation: Evaluation) -> None:
     _check_once("generation", [(one.rule, one.seed) for one in drawn])
     _check_once("recall", [(one.rule, one.stream_window, one.distance, one.visible) for one in asked])
     for number, run in enumerate(runs):
+        # the full cache may have been read less far
+        if run.tokens > evaluation.tokens or (run.complete and run.rule != FULL and run.tokens < evaluation.tokens):
+            raise Misfit(f"is not the {evaluation.tokens:,} that were to be read", f"runs[{number}].tokens")
         _check_run(run, f"runs[{number}]")
     for number, one in enumerate(asked):
         _check_recall(one, f"recall[{number}]")

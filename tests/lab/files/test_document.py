@@ -96,7 +96,9 @@ def fitting(record: Any) -> Any:
         drawn = {(one.rule, one.seed): one for one in record.generation}
         asked = {(one.rule, one.stream_window, one.distance, one.visible): one for one in record.recall}
         lists = {"runs": tuple(runs.values()), "generation": tuple(drawn.values()), "recall": tuple(asked.values())}
-        return replace(record, bin=max(1, record.bin), **lists)
+        most = max((run.tokens for run in runs.values()), default=0)
+        lists["runs"] = tuple(replace(run, complete=run.complete and run.tokens == most) for run in lists["runs"])
+        return replace(record, bin=max(1, record.bin), tokens=most, **lists)
     return record
 
 
@@ -231,6 +233,8 @@ def put(place: str, value: object) -> Callable[[dict[str, Any]], None]:
         ("runs/2/curve/5/position", 0, "runs[2].curve[5].position is none of the tokens after the one before"),
         ("runs/2/curve/5/position", 10**9, "runs[2].curve[5].position is none of the tokens"),
         ("runs/2/first_eviction", 10**9, "runs[2].first_eviction is none of the tokens"),
+        ("runs/2/tokens", 100, "runs[2].tokens is not the 6,144 that were to be read"),
+        ("runs/2/tokens", 6145, "runs[2].tokens is not the 6,144 that were to be read"),
         ("runs/2/losses", [1.0, 2.0], "runs[2].losses is not of 6,144 tokens"),
         ("runs/2/shares", [], "runs[2].shares is not of 6,144 tokens"),
         ("recall/4/right", 10**6, "recall[4].right is more than was asked"),
@@ -324,9 +328,8 @@ def test_what_cannot_be_read_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyP
 def test_a_million_losses_are_written_and_read_in_seconds(tmp_path: Path, evaluation: Evaluation) -> None:
     drawn = random.Random(5)
     losses = (None, *(drawn.random() * 6 for _ in range(999_999)))
-    long = replace(
-        evaluation, runs=(replace(evaluation.runs[1], tokens=1_000_000, losses=losses),), generation=(), recall=()
-    )
+    run = replace(evaluation.runs[1], tokens=len(losses), losses=losses)
+    long = replace(evaluation, tokens=len(losses), runs=(run,), generation=(), recall=())
     begun = time.process_time()
     write(long, tmp_path / "long.json")
     written = time.process_time()
