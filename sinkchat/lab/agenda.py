@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from sinkchat.errors import UsageError
 from sinkchat.lab.plan import Plan
-from sinkchat.lab.results import FULL, Evaluation, Generation, Recall, Rule, Run
+from sinkchat.lab.results import FULL, Evaluation, Generation, Recall, Rule, Run, Subject
 
 if TYPE_CHECKING:
     from sinkchat.lab.recall.stream import Stream
@@ -131,17 +131,22 @@ def _check_same(before: Evaluation, now: Evaluation) -> None:
     """Raises UsageError unless the two measure the same."""
     then, subject = before.subject, now.subject
     for what, old, new in (
-        ("model", (then.model, then.revision), (subject.model, subject.revision)),
+        ("model", _named(then), _named(subject)),
         ("dtype", then.dtype, subject.dtype),
         ("quantization", then.quant, subject.quant),
         ("text", then.text_sha256, subject.text_sha256),
         ("number of tokens", before.tokens, now.tokens),
+        ("number of tokens in a point of its curves", before.bin, now.bin),
     ):
         if old != new:
             raise UsageError(
                 f"The evaluation to go on with is of another {what} ({old}, not {new}); repeat its own command, or "
                 "begin a new one in another file."
             )
+
+
+def _named(subject: Subject) -> str:
+    return subject.model if subject.revision is None else f"{subject.model} at {subject.revision}"
 
 
 def _uncompared(run: Run) -> Run:
