@@ -162,13 +162,13 @@ def test_only_the_same_is_gone_on_with(whole, change, named) -> None:
     assert told.value.exit_code == 2
     with pytest.raises(SinkchatError, match="another number of tokens"):
         evaluator(replace(PLAN, tokens=200), before=whole)
-    with pytest.raises(UsageError, match=r"another number of tokens in a point .* \(7, not"):
+    with pytest.raises(SinkchatError, match=r"another number of tokens in a point .* \(7, not"):
         evaluator(before=replace(whole, bin=7))
 
 
 def test_what_differs_is_told_in_words(whole) -> None:
     other = replace(whole.subject, model="other", revision="b179")
-    with pytest.raises(UsageError, match=r"of another model \(other at b179, not tiny\)"):
+    with pytest.raises(SinkchatError, match=r"of another model \(other at b179, not tiny\)"):
         evaluator(before=replace(whole, subject=other))
 
 
