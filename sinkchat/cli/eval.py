@@ -63,4 +63,6 @@ def plan_of(arguments: argparse.Namespace) -> Plan:
             chosen[flag] = lists.number(f"--{flag}", value, least)
     if arguments.generate is None and (arguments.seeds is not None or arguments.prompt is not None):
         raise UsageError("--seeds and --prompt are for free writing; say how many tokens, with --generate N.")
+    if arguments.prompt is not None and not arguments.prompt.strip():
+        raise UsageError("--prompt has no words to go on from; give some, or leave it out.")
     return Plan(**chosen, per_token=arguments.per_token, recall=arguments.recall, prompt=arguments.prompt)

@@ -232,6 +232,8 @@ def text_of(arguments: argparse.Namespace) -> str | None:
         raise UsageError(
             f"`sinkchat {arguments.command}` reads one text, not {len(words)}; join them, or pipe them in as -."
         )
+    if words and not words[0]:
+        raise UsageError("A file's name cannot be empty; name a text file, or leave it out.")
     return words[0] if words else None
 
 

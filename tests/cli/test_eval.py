@@ -244,6 +244,8 @@ def test_sinks_that_go_on_with_what_kept_no_losses_may_be_ended_early_too(
         (["eval", "--html", "no/such/folder/x.html"], "no/such/folder"),
         (["eval", "--html", "/proc/x.html"], "/proc/x.html cannot be written"),
         (["eval", "--csv", ""], "name cannot be empty"),
+        (["eval", ""], "name cannot be empty"),
+        (["eval", "--generate", "9", "--prompt", " "], "--prompt has no words"),
         (["eval", "--json", "x.out", "--csv", "x.out"], "two formats"),
         (["eval", "--temperature", "1"], "--temperature"),
         (["--temperature", "1", "eval"], "does not take --temperature"),
