@@ -16,6 +16,9 @@ eviction the full cache still gains on every bounded one, and nobody could tell 
 
 SINK_TOKENS: tuple[SinkTokens, ...] = get_args(SinkTokens)
 
+FARTHEST = 2**23
+"""Start position. Rotary embeddings are computed in float32, which has all whole numbers up to 2**24."""
+
 
 @dataclass(frozen=True, slots=True)
 class Plan:
@@ -54,6 +57,11 @@ class Plan:
         for start in self.start_positions:
             if start < 0:
                 raise UsageError(f"A start position of {start} lies before the text; give 0 or more.")
+            if start > FARTHEST:
+                raise UsageError(
+                    f"At a start position of {start:,} a model cannot tell a token's place from the next one's, since "
+                    f"places become float32; give {FARTHEST:,} or less."
+                )
         self._check_used()
         rules = [Rule("full")] if "full" in self.policies else []
         for window in self.windows:
