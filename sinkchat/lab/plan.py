@@ -59,8 +59,8 @@ class Plan:
                 raise UsageError(f"A start position of {start} lies before the text; give 0 or more.")
             if start > FARTHEST:
                 raise UsageError(
-                    f"At a start position of {start:,} a model cannot tell a token's place from the next one's, since "
-                    f"places become float32; give {FARTHEST:,} or less."
+                    f"At a start position of {start:,} a model cannot tell a token's place from the next one's, "
+                    f"since places become float32; give {FARTHEST:,} or less."
                 )
         self._check_used()
         rules = [Rule("full")] if "full" in self.policies else []
