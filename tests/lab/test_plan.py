@@ -82,7 +82,7 @@ def test_a_name_tells_rules_apart() -> None:
         ({"positions": ("relative",)}, "relative"),
         ({"sink_tokens": ("dots",)}, "dots"),
         ({"start_positions": (-1,)}, "-1"),
-        ({"positions": ("absolute",), "start_positions": (10**12,)}, "give 8,388,608 or less"),
+        ({"positions": ("absolute",), "start_positions": (10**12,)}, "give 1,000,000,000 or less"),
         ({"sinks": (-1,)}, "-1 sinks"),
         ({"windows": (8,), "sinks": (4, 8)}, "window of 9"),
         (

@@ -9,6 +9,7 @@ import pytest
 import torch
 from torch import nn
 
+from sinkchat.lab.plan import FARTHEST
 from sinkchat.lab.reading import read, with_sinks
 from sinkchat.lab.results import Rule
 from sinkchat.lab.summary import summarize
@@ -202,3 +203,11 @@ def test_the_small_models_losses_are_those_of_plain_transformers_and_of_the_refe
     for rule in (Rule("sinks", sinks=4, window=24), Rule("recompute", window=24)):
         steps = paper.run(own, ids, rule.sinks, 24, rule.policy, keep_attention=False)
         close(read(small_float32, rule, ids, go_on).losses, paper.losses_of(steps))
+
+
+@pytest.mark.parametrize("positions", ["cache", "absolute"])
+def test_as_far_as_a_text_may_start_angles_are_exact(positions: str) -> None:
+    rule = Rule("sinks", positions, sinks=4, window=WINDOW, start_position=FARTHEST)
+    with paper.one_thread():
+        expected = paper.losses_of(reference(rule))
+    close(read(tiny.loaded(), rule, IDS, go_on).losses, expected, 1e-4)
