@@ -12,9 +12,8 @@ Positions = Literal["cache", "absolute"]
 POLICIES: tuple[Policy, ...] = ("sinks", "window", "full", "recompute")
 POSITIONS: tuple[Positions, ...] = ("cache", "absolute")
 
-
 KEEPING: tuple[Policy, ...] = ("sinks", "recompute")
-"""Those under which the first S tokens stay for good. `recompute` slides by halves, and runs what is left again."""
+"""Those under which the first S tokens stay for good."""
 
 
 def check(policy: Policy, sinks: int, window: int) -> None:

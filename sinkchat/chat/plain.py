@@ -13,7 +13,7 @@ from typing import Any, cast
 from sinkchat.chat.records import KINDS, Record
 
 _NAMES = {kind: name for name, kind in KINDS.items()}
-_NOT_FINITE = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
+NOT_FINITE = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
 
 
 def kind_of(record: Record) -> str:
@@ -54,7 +54,7 @@ def _reader(type_: Any) -> Callable[[Any], Any]:
         item = _reader(arguments[0])
         return lambda values: tuple([item(value) for value in values])
     if type_ is float:
-        return lambda value: _NOT_FINITE[value] if isinstance(value, str) else value
+        return lambda value: NOT_FINITE[value] if isinstance(value, str) else value
     return lambda value: value
 
 

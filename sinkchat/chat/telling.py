@@ -133,7 +133,7 @@ def figures(message: Message) -> str:
     else:
         parts.append(_counted(message.tokens_read, "token"))
     if message.tokens:
-        parts.append(_span(message.tokens[0].position, message.tokens[-1].position))
+        parts.append(span(message.tokens[0].position, message.tokens[-1].position))
     if message.loss is not None:
         parts.append(f"loss {message.loss:.3f}")
     if message.sink_share is not None:
@@ -189,7 +189,7 @@ def eviction(gone: Eviction) -> str:
         if once
         else f"between positions {gone.at_position:,} and {gone.until_position:,}"
     )
-    entries = f"{_counted(gone.count, 'entry', 'entries')}, {_span(gone.first, gone.last)}"
+    entries = f"{_counted(gone.count, 'entry', 'entries')}, {span(gone.first, gone.last)}"
     if gone.cause == "recompute":
         full = f"{when[0].upper()}{when[1:]} the window was full{'' if once else ' again and again'}"
         return f"{full}: the older half left ({entries}), and {_counted(gone.run_again, 'token')} ran again."
@@ -203,7 +203,7 @@ def _loop(loop: Loop) -> str:
     )
 
 
-def _span(first: int, last: int) -> str:
+def span(first: int, last: int) -> str:
     return f"position {first:,}" if first == last else f"positions {first:,} to {last:,}"
 
 

@@ -29,7 +29,7 @@ STDOUT = "-"
 
 DONE, FAILED, INTERRUPTED = 0, 1, 130
 
-DRAWN = "█⣿"
+BLOCKS_AND_DOTS = "█⣿"
 """Where these cannot be shown, curves and maps are drawn in ASCII."""
 
 
@@ -55,6 +55,7 @@ class Outputs:
         """Before anything is measured: files that cannot be written, or must not be, are told. text: the file that is
         read, if one is. Raises `UsageError`."""
         from sinkchat.lab.files.saving import try_target
+        from sinkchat.lab.source import STDIN
 
         if self.resume and self.json in (None, STDOUT):
             raise UsageError("--resume goes on with the evaluation in a file; name it with --json FILE.")
@@ -67,7 +68,7 @@ class Outputs:
         for file, name in zip(self.files, names, strict=True):
             if not name.exists():
                 continue
-            if text is not None and text != STDOUT and _is_file(expanded(text), name):
+            if text is not None and text != STDIN and _is_file(expanded(text), name):
                 raise UsageError(f"{file} is the text that is to be read; name another file.")
             if not self.force and not self.resume:
                 raise UsageError(f"{file} exists; name another file, or say --force to write over it.")
@@ -280,7 +281,7 @@ def show(evaluation: Evaluation) -> None:
     from sinkchat.lab.terminal.curves import curves
     from sinkchat.lab.terminal.heads import head_map
 
-    width, ascii, color = columns(), not can_show(DRAWN), is_terminal(sys.stdout)
+    width, ascii, color = columns(), not can_show(BLOCKS_AND_DOTS), is_terminal(sys.stdout)
     parts = [
         paragraph(subject(evaluation)),
         paragraph(finding.headline(evaluation)),

@@ -18,11 +18,11 @@ def repeatable(argv: Sequence[str], resolved: Resolved) -> tuple[str, ...]:
     words: list[str] = []
     rest = iter(argv)
     for word in rest:
-        flag, _, value = word.partition("=")
+        flag, equals, _ = word.partition("=")
         if word == "--":
             words += [word, *rest]
         elif flag in _FILES:
-            if not value:
+            if not equals:
                 next(rest, None)
         elif word not in _SWITCHES:
             words.append(word)

@@ -7,7 +7,7 @@ import math
 from typing import TYPE_CHECKING
 
 from sinkchat.cli import lists
-from sinkchat.cli.measuring import DRAWN, Outputs, measure, paragraph, subject, text_of, told
+from sinkchat.cli.measuring import BLOCKS_AND_DOTS, Outputs, measure, paragraph, subject, text_of, told
 from sinkchat.cli.terminal import can_show, columns, say
 from sinkchat.errors import UsageError
 from sinkchat.settings import Settings
@@ -26,7 +26,7 @@ def run(arguments: argparse.Namespace, settings: Settings, command: tuple[str, .
     text = text_of(arguments)
     if arguments.positions is not None:
         raise UsageError("`sinkchat sinks` does not take --positions; `sinkchat eval` does.")
-    window = lists.number("--window", arguments.window, 1) if arguments.window is not None else 512
+    window = lists.number("--window", arguments.window, 1) if arguments.window is not None else Plan().windows[0]
     sweep = lists.numbers("--sinks", arguments.sinks) if arguments.sinks is not None else SWEEP
     if len(sweep) < 2:
         raise UsageError("`sinkchat sinks` compares numbers of sinks; give two or more, such as --sinks 0,4.")
@@ -49,7 +49,7 @@ def show(evaluation: Evaluation) -> None:
 
     if not any(run.complete and run.first_eviction is not None and run.losses for run in evaluation.runs):
         return
-    ascii = not can_show(DRAWN)
+    ascii = not can_show(BLOCKS_AND_DOTS)
     advice = advise(evaluation)
     parts = [paragraph(subject(evaluation)), _sweep(advice)]
     if evaluation.complete:

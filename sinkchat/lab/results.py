@@ -212,9 +212,9 @@ class Evaluation:
     bin: int
     """Tokens of a point of a curve."""
     created: str
-    """UTC, ISO 8601."""
+    """When the command began; UTC, ISO 8601."""
     program: str
-    """Versions of sinkchat, torch and transformers."""
+    """Versions of sinkchat, torch, transformers and Python."""
     command: Sequence[str]
     """How to repeat it."""
     complete: bool

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from sinkchat.cache.policy import KEEPING
 from sinkchat.chat.happening import Eviction, PolicyChange
+from sinkchat.chat.telling import span
 from sinkchat.engine.events import CacheState
 from sinkchat.tui.figures import plural
 
@@ -28,9 +29,8 @@ def describe(change: PolicyChange) -> str:
 
 def halved(gone: Eviction) -> str:
     """Under `recompute` the window was full."""
-    span = f"position {gone.first:,}" if gone.count == 1 else f"positions {gone.first:,} to {gone.last:,}"
     again = f", {plural(gone.run_again, 'token')} run again" if gone.run_again else ""
-    return f"the window was full: the older half left ({span}){again}"
+    return f"the window was full: the older half left ({span(gone.first, gone.last)}){again}"
 
 
 def _moved(before: CacheState, after: CacheState) -> str:

@@ -74,6 +74,8 @@ class Readings:
     losses: Series = field(default_factory=Series)
     shares: Series = field(default_factory=Series)
     head_shares: Series = field(default_factory=Series)
+    _leaving: list[Evicted] = field(default_factory=list)
+    """Told, and not yet counted in `cache`."""
     _first_at: float = 0.0
     _reading: float = 0.0
     _read_at: float | None = None
@@ -95,13 +97,17 @@ class Readings:
 
     def take(self, event: Event, at: float) -> None:
         """`at`: seconds of a clock that only goes forward."""
+        if isinstance(event, Token | ChunkRead | CacheChanged | Prefilled | Finished):
+            for gone in self._leaving:
+                self._evicted(gone)
+            self._leaving.clear()
         if isinstance(event, Token):
             self._token(event, at)
         elif isinstance(event, ChunkRead):
             self._chunk(event)
         elif isinstance(event, Evicted):
-            # The counts come with the next event that brings the whole state, so that they always agree.
-            self._evicted(event)
+            # Shown with the next event that brings the whole state, so that text and counts are of one moment.
+            self._leaving.append(event)
             self._halved = event.cause == "recompute"
         elif isinstance(event, Rebuilding):
             self.recomputed_last = event.total if self._halved else self.recomputed_last

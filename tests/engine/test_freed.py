@@ -1,4 +1,5 @@
-"""What is done with is freed at once: a GPU has no room for what waits until garbage is collected."""
+"""What is done with is freed at once: a GPU has no room for what waits until garbage is collected,
+and none for copies of what grows."""
 
 from __future__ import annotations
 

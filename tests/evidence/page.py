@@ -1,4 +1,4 @@
-"""docs/evidence.md, written from what `tests.evidence.runs` measured: no figure in it is typed by hand."""
+"""docs/evidence.md, written from what `tests.evidence.runs` measured: the figures in its tables are not typed by hand."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ figure means. Every table below was written by `python -m tests.evidence.page`, 
 {subject.model} ({subject.layers} layers of {subject.heads} heads, trained to {subject.trained_length:,} positions), \
 {subject.dtype}, not quantized, on two CPU cores; {_program(evaluation)}. The text is \
 that of `{subject.text_name}`, {subject.text_tokens:,} tokens, SHA-256 `{subject.text_sha256[:16]}…`: it differs between \
-versions of Python. Speeds are not given: other work ran on the machine."""
+versions of Python. Speeds are not given: they depend on the machine."""
 
 
 def _program(evaluation: Evaluation) -> str:

@@ -129,7 +129,6 @@ def test_an_interrupted_evaluation_is_gone_on_with_to_the_same_end(whole, when) 
         pass
     assert not first.result.complete
     kept = document.from_json(document.to_json(first.result))
-    assert len(kept.runs) < len(whole.runs) or len(kept.generation) <= len(whole.generation)
     assert timeless(finished(evaluator(before=kept))) == timeless(whole)
 
 

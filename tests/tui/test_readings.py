@@ -43,6 +43,7 @@ def test_the_evicted_text_is_that_of_the_latest_evictions_in_order() -> None:
     evicted = "".join(event.text for event in events if isinstance(event, Evicted))
     assert readings.evicted_text == evicted[-200:]
     readings.take(Evicted(0, 1, 2, "apart", "policy"), 9.0)
+    readings.take(events[-1], 9.0)
     assert readings.evicted_text == "apart"
 
 
@@ -144,3 +145,17 @@ def test_a_model_whose_layers_all_keep_a_window_of_their_own_is_told_so() -> Non
     readings.take(replace(token, sink_share=None, cache=replace(token.cache, sinks=0)), 9.0)
     assert "changes nothing" not in " ".join(row.name for row in strongest(readings, 38)), "nothing is watched"
     assert "changes nothing" not in " ".join(row.name for row in strongest(Readings(), 38)), "nothing was said yet"
+
+
+def test_what_left_last_and_how_many_left_are_of_one_moment() -> None:
+    """An eviction is told before the state that counts it, and the screen may be drawn between the two."""
+    engine = FakeEngine(window=16, sinks=0, policy="window")
+    readings = Readings()
+    readings.opened(engine.facts, engine.state())
+    seen = 0
+    for event in (*engine.prefill(words("one two three " * 8)), *engine.generate(40, ignore_stops=True)):
+        readings.take(event, 0.0)
+        if readings.cache and readings.evicted_last is not None:
+            assert readings.evicted_last == readings.cache.evicted_total - 1
+            seen += 1
+    assert seen > 40

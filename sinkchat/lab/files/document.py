@@ -9,12 +9,12 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from sinkchat.chat.plain import to_plain
+from sinkchat.chat.plain import NOT_FINITE, to_plain
 from sinkchat.errors import UsageError
 from sinkchat.files import MIB, expanded, read_regular
 from sinkchat.lab.figures import perplexity
 from sinkchat.lab.files.consistency import check_consistent
-from sinkchat.lab.files.fields import NOT_FINITE, Misfit, read_record
+from sinkchat.lab.files.fields import Misfit, read_record
 from sinkchat.lab.files.saving import save
 from sinkchat.lab.results import Evaluation
 

@@ -11,12 +11,10 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import Any, Literal, TypeVar, cast
 
+from sinkchat.chat.plain import NOT_FINITE
 from sinkchat.lab.results import Rule, Subject
 
 Record = TypeVar("Record")
-
-NOT_FINITE: Mapping[str, float] = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
-
 
 LARGEST = 2**53
 """All that is counted is less; every reader of JSON can tell whole numbers apart up to here."""

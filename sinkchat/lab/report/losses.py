@@ -22,9 +22,9 @@ def loss_charts(evaluation: Evaluation, colours: Colours) -> list[Figure]:
     for window in shown_windows(evaluation):
         for title, runs in order.panels([run for run in order.of_window(evaluation, window) if run.curve], window):
             figures.append(_losses(evaluation, colours, runs, title))
-            apart = _above_full(evaluation, colours, runs)
-            if apart is not None:
-                figures.append(apart)
+            gap = _above_full(evaluation, colours, runs)
+            if gap is not None:
+                figures.append(gap)
     only_full = [run for run in evaluation.runs if run.rule.policy == "full" and run.curve]
     if not figures and only_full:
         figures.append(_losses(evaluation, colours, only_full, "full cache"))

@@ -31,11 +31,10 @@ def html(evaluation: Evaluation) -> str:
     parts = [
         _top(evaluation),
         _runs(evaluation, colours),
-        _section("Loss over position", "", loss_charts(evaluation, colours), _windows_shown(evaluation)),
-        _section("Sweeps", "", [*sinks_chart(evaluation, colours), *distance_chart(evaluation, colours)]),
+        _section("Loss over position", loss_charts(evaluation, colours), _windows_shown(evaluation)),
+        _section("Sweeps", [*sinks_chart(evaluation, colours), *distance_chart(evaluation, colours)]),
         _section(
             "What the cache holds, and what the sinks take",
-            "",
             [*memory_charts(evaluation, colours), *share_charts(evaluation, colours)],
         ),
         _head_maps(evaluation),
@@ -94,10 +93,10 @@ def _runs(evaluation: Evaluation, colours: Colours) -> str:
     )
 
 
-def _section(title: str, words: str, figures: Sequence[Figure], note: str = "") -> str:
+def _section(title: str, figures: Sequence[Figure], note: str = "") -> str:
     if not figures:
         return ""
-    told = "".join(f"<p>{escape(part)}</p>" for part in (words, note) if part)
+    told = f"<p>{escape(note)}</p>" if note else ""
     return f"<section><h2>{escape(title)}</h2>{told}{''.join(map(figure, figures))}</section>"
 
 
